@@ -108,13 +108,13 @@ func promisedTogether(limits []Limit, length int64) *big.Int {
 }
 
 // rounding returns by how much a wait may be longer for a denial of l, since what is
-// used is rounded up at each change: about a nanosecond at the pace of l.
+// used is rounded up at each change: in SLIDING, by 1/Period of a unit.
 func rounding(l, other Limit) int64 {
 	switch l.Algorithm {
 	case WARMUP:
 		return 1
 	case SLIDING:
-		return 3 + 3*(interval(&other)/interval(&l))
+		return 1 + other.Period/(other.Max*l.Period)
 	}
 	return 0
 }

@@ -199,6 +199,29 @@ type historyModel struct {
 	windows windows
 	origin  *big.Int           // where the window of number 0 begins
 	counts  map[int64]*big.Int // by the window's number; none is 0
+	line    *lineModel         // in place of the windows, after a denial of SLIDING
+}
+
+// lineModel is a use that goes down to 0 at the pace of a limit.
+type lineModel struct {
+	end  *big.Rat
+	pace *big.Rat
+}
+
+// at returns the use at a time.
+func (l *lineModel) at(now *big.Int) *big.Rat {
+	left := new(big.Rat).Sub(l.end, new(big.Rat).SetInt(now))
+	if left.Sign() < 0 {
+		return new(big.Rat)
+	}
+	return left.Mul(left, l.pace)
+}
+
+// with returns the line with more in use.
+func (l *lineModel) with(cost int64) *lineModel {
+	time := new(big.Rat).SetInt64(cost)
+	time.Quo(time, l.pace)
+	return &lineModel{time.Add(l.end, time), l.pace}
 }
 
 // width returns the length of a window, and many how many of them count.
@@ -228,6 +251,9 @@ func (m *historyModel) newest() (number int64, ok bool) {
 
 // expires returns the time from which nothing counts, nil if nothing does now.
 func (m *historyModel) expires() *big.Int {
+	if m.line != nil {
+		return ceil(m.line.end.Num(), m.line.end.Denom())
+	}
 	number, ok := m.newest()
 	if !ok {
 		return nil
@@ -257,22 +283,32 @@ func (m *historyModel) countOf(number int64) *big.Int {
 	return new(big.Int)
 }
 
-// used returns what counts at a time.
-func (m *historyModel) used(now *big.Int) *big.Int {
+// exact returns what counts at a time.
+func (m *historyModel) exact(now *big.Int) *big.Rat {
 	if ends := m.expires(); ends == nil || ends.Cmp(now) <= 0 {
-		return new(big.Int)
+		return new(big.Rat)
+	}
+	if m.line != nil {
+		return m.line.at(now)
 	}
 	width, many := m.width()
 	number, elapsed := m.window(now)
 	if m.windows.segments == 0 {
 		n := new(big.Int).Mul(m.countOf(number-1), sub(big.NewInt(width), elapsed))
-		return n.Add(ceil(n, big.NewInt(width)), m.countOf(number))
+		part := new(big.Rat).SetFrac(n, big.NewInt(width))
+		return part.Add(part, new(big.Rat).SetInt(m.countOf(number)))
 	}
 	n := new(big.Int)
 	for i := range many {
 		n.Add(n, m.countOf(number-i))
 	}
-	return n
+	return new(big.Rat).SetInt(n)
+}
+
+// used returns what counts at a time, rounded up.
+func (m *historyModel) used(now *big.Int) *big.Int {
+	n := m.exact(now)
+	return ceil(n.Num(), n.Denom())
 }
 
 // wait returns the time until no more than so many are used.
@@ -293,6 +329,10 @@ func (m *historyModel) wait(now, places *big.Int) *big.Int {
 // after returns the model once cost is counted at a time.
 func (m *historyModel) after(now *big.Int, cost int64) *historyModel {
 	next := m.kept(now)
+	if next.line != nil {
+		next.line = next.line.with(cost)
+		return next
+	}
 	number, _ := next.window(now)
 	next.counts[number] = sumUpTo(next.countOf(number), cost)
 	return next
@@ -300,8 +340,11 @@ func (m *historyModel) after(now *big.Int, cost int64) *historyModel {
 
 // kept returns the model without the windows that no longer count.
 func (m *historyModel) kept(now *big.Int) *historyModel {
-	next := &historyModel{m.windows, m.origin, map[int64]*big.Int{}}
+	next := &historyModel{windows: m.windows, origin: m.origin, counts: map[int64]*big.Int{}}
 	if ends := m.expires(); ends == nil || ends.Cmp(now) <= 0 {
+		return next
+	}
+	if next.line = m.line; m.line != nil {
 		return next
 	}
 	_, many := m.width()
@@ -318,6 +361,12 @@ func (m *historyModel) kept(now *big.Int) *historyModel {
 // whether that changed it.
 func (m *historyModel) without(now *big.Int, cost int64) (next *historyModel, changed bool) {
 	next = m.kept(now)
+	if next.line != nil && cost > 0 {
+		if next.line = next.line.with(-cost); next.line.end.Cmp(new(big.Rat).SetInt(now)) <= 0 {
+			next.line = nil
+		}
+		return next, true
+	}
 	left := big.NewInt(cost)
 	for left.Sign() > 0 {
 		newest, ok := next.newest()
@@ -339,7 +388,7 @@ func (m *historyModel) without(now *big.Int, cost int64) (next *historyModel, ch
 // moved returns the model with all that is used in other windows; nil if they do not
 // fit. Those of a sliding window begin so that as much is used, to a fraction.
 func (m *historyModel) moved(now int64, w windows) *historyModel {
-	next := &historyModel{w, new(big.Int), map[int64]*big.Int{}}
+	next := &historyModel{windows: w, origin: new(big.Int), counts: map[int64]*big.Int{}}
 	if !next.fits() {
 		return nil
 	}
@@ -350,12 +399,7 @@ func (m *historyModel) moved(now int64, w windows) *historyModel {
 	case w.segments > 0:
 		number, _ = next.window(at)
 	case used.Sign() > 0:
-		width, _ := m.width()
-		current, elapsed := m.window(at)
-		exact := new(big.Int).Mul(m.countOf(current-1), sub(big.NewInt(width), elapsed))
-		part := new(big.Rat).SetFrac(exact, big.NewInt(width))
-		part.Add(part, new(big.Rat).SetInt(m.countOf(current)))
-		part.Sub(new(big.Rat).SetInt(used), part)
+		part := new(big.Rat).Sub(new(big.Rat).SetInt(used), m.exact(at))
 		part.Mul(part, new(big.Rat).SetFrac(big.NewInt(w.period), used))
 		next.origin = sub(at, part.Num().Quo(part.Num(), part.Denom()))
 	}
@@ -370,39 +414,75 @@ func (m *historyModel) moved(now int64, w windows) *historyModel {
 // one comes sooner; or if all come sooner, for one that comes back all at once.
 func (m *historyModel) hastened(l Limit, now int64) *historyModel {
 	at := big.NewInt(now)
-	used, w := m.used(at), windowsOf(l)
-	if !used.IsInt64() {
+	if !m.used(at).IsInt64() {
 		return nil
 	}
-	length := new(big.Int).Mul(used, big.NewInt(l.Period))
-	if length = ceil(length, big.NewInt(l.Max)); w.segments > 0 {
-		length = ceil(used, big.NewInt(l.Max))
-		length.Mul(length, big.NewInt(l.Period))
+	var next *historyModel
+	if windowsOf(l).segments == 0 {
+		next = m.hastenedLine(l, at)
+	} else {
+		next = m.hastenedSegments(l, at)
 	}
-	if !length.IsInt64() {
-		return nil
-	}
-	w.period, w.first = length.Int64(), w.segments == 0
-	next := m.moved(now, w)
 	if next == nil || !next.expires().IsInt64() {
 		return nil
 	}
-	// All waits but those that lie between these, in which both are linear.
-	number, _ := m.window(at)
-	current, one := m.countOf(number), big.NewInt(1)
-	places := []*big.Int{sub(used, one), current, sub(current, one), new(big.Int)}
-	shorter := false
-	for _, n := range places {
-		if n.Sign() < 0 || n.Cmp(used) >= 0 {
-			continue
-		}
-		c := next.wait(at, n).Cmp(m.wait(at, n))
-		if c > 0 || c == 0 && w.segments > 0 {
-			return nil
-		}
-		shorter = shorter || c < 0
+	return next
+}
+
+func (m *historyModel) hastenedLine(l Limit, now *big.Int) *historyModel {
+	use, pace := m.exact(now), big.NewRat(l.Max, l.Period)
+	start := new(big.Rat).SetInt(now)
+	lasts := func(use *big.Rat) *big.Rat { return new(big.Rat).Quo(use, pace) }
+	period := new(big.Rat).SetInt64(l.Period)
+	debt := new(big.Rat).Mul(use, period)
+	rounded := new(big.Rat).SetInt(ceil(debt.Num(), debt.Denom()))
+	end := lasts(rounded.Quo(rounded, period))
+	if new(big.Rat).Sub(end, new(big.Rat).SetInt64(math.MaxInt64)).Sign() > 0 {
+		return nil
 	}
-	if !shorter {
+	line := &lineModel{end.Add(end, start), pace}
+	// When the use is a line from now on, and when it is one until its end.
+	shorter := 0
+	if m.line != nil {
+		shorter = pace.Cmp(m.line.pace)
+	} else {
+		number, elapsed := m.window(now)
+		width, _ := m.width()
+		current := new(big.Rat).SetInt(m.countOf(number))
+		turns := new(big.Int).Add(sub(now, elapsed), big.NewInt(width)) // when the current window ends
+		if newest := new(big.Int).Mul(big.NewInt(number), big.NewInt(width)); now.Cmp(newest.Add(newest, m.origin)) < 0 {
+			turns = newest.Add(newest, big.NewInt(width))
+		}
+		until := new(big.Rat).SetInt(sub(turns, now))
+		shorter = until.Cmp(lasts(new(big.Rat).Sub(use, current)))
+		if current.Sign() > 0 && shorter >= 0 {
+			switch line.end.Cmp(new(big.Rat).SetInt(m.expires())) {
+			case -1:
+				shorter = 1
+			case 1:
+				shorter = -1
+			}
+		}
+	}
+	if shorter <= 0 {
+		return nil
+	}
+	return &historyModel{windows: windows{period: l.Period, first: true}, line: line}
+}
+
+func (m *historyModel) hastenedSegments(l Limit, now *big.Int) *historyModel {
+	used, w := m.used(now), windowsOf(l)
+	length := ceil(used, big.NewInt(l.Max))
+	if length.Mul(length, big.NewInt(l.Period)); !length.IsInt64() {
+		return nil
+	}
+	w.period = length.Int64()
+	next := m.moved(now.Int64(), w)
+	if next == nil {
+		return nil
+	}
+	first := m.wait(now, sub(used, big.NewInt(1)))
+	if sub(next.expires(), now).Cmp(first) >= 0 {
 		return nil
 	}
 	return next
@@ -413,7 +493,7 @@ func (m *historyModel) decide(l Limit, now64, cost int64, refund, keep bool) (De
 		return Decision{}, err
 	}
 	now := big.NewInt(now64)
-	next := &historyModel{windowsOf(l), new(big.Int), map[int64]*big.Int{}}
+	next := &historyModel{windows: windowsOf(l), origin: new(big.Int), counts: map[int64]*big.Int{}}
 	if !next.fits() {
 		return Decision{}, ErrOverflow
 	}

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -44,34 +45,48 @@ import (
 // the weight is largest.
 //
 // With another Period, what is used, u = previous·(Period − elapsed)/Period +
-// current, carries over to windows of another phase, until nothing of it counts.
-// With U = ⌈u⌉:
+// current, carries over. A grant makes it the previous window of the new limit: with
+// U = ⌈u⌉,
 //
-//	granted: previous = U, current = cost, in windows of the new Period
-//	denied:  previous = U, current = 0,    in windows of ⌈U·Period/Max⌉
+//	granted: previous = U, current = cost
 //
-// and both begin ⌊(U − u)/U⌋ of that length ago, so that u stays the same. After a
-// denial u comes back at the pace of the new limit. A denial is written only if that
-// makes no wait longer. Waits are linear between the ends of the current windows of
-// both, so it is enough to compare them there. The tag of such windows has the bit
-// of FIRST, which no limit of SLIDING has.
+// in windows that began ⌊(U − u)/U·Period⌋ ago, so that u stays the same. A denial
+// makes it a straight line: u goes down at the pace of the new limit until nothing
+// counts. The debt of a line is the product of its use and its Period, so
+//
+//	denied: debt = ⌈u·Period⌉, used = ⌈debt/Period⌉
+//
+// and the debt goes down by Max each ns. The tag of a line has the bit of FIRST, which
+// no limit of SLIDING has. A line keeps the Max of its pace as current, and the end is
+// when the debt is 0, rounded up; previous is what the debt then is below 0, which is
+// less than Max.
+//
+// A denial is written only if that makes no wait longer. Waits are linear between
+// the ends of the windows, so it is enough to compare u there. The rounding
+// makes none longer: the wait until n are used is ⌈(⌈u·Period⌉ − n·Period)/Max⌉ =
+// ⌈⌈(u − n)·Period⌉/Max⌉ = ⌈(u − n)·Period/Max⌉, which is the time on the exact line,
+// in whole ns; and so are the waits of the windows.
+//
+// For the same reason a denial keeps no other limit from making its own waits
+// shorter. The line of the other limit begins at the same use, but for the rounding; it
+// is written if it is steeper, and otherwise the first line is already below it.
 //
 // Promise, if the limit changes: at most M + R·t in any time t, with the largest
 // Max and the fastest R = Max/Period. No count is ever divided by a shorter time
 // than that of the limit that admitted it, or of a later one.
 
-// slidingWindow is the two windows in force, if there are any.
+// slidingWindow is the two windows in force, or the line, if there is one.
 type slidingWindow struct {
 	end       int64 // nothing counts from then on
-	period    int64 // of the windows
-	prev, cur int64
-	// weight is the time that is left of the current window; early is the time
-	// until it begins, if the clock has gone back.
+	period    int64 // of the windows, or of the line's pace
+	prev, cur int64 // a line has the Max of its pace as prev
+	// weight is the time that is left of the current window, or of a line; early is
+	// the time until the window begins, if the clock has gone back.
 	weight, early int64
-	// live is set if a state is in force, rolled if its current window is over
-	// and is prev here, other if its windows are not the limit's.
-	live, rolled, other bool
-	moved               bool // a denial has moved the windows: they are no limit's
+	below         int64 // a line: what the debt is below 0 at its end
+	// live is set if a state is in force, line if it is a line, rolled if the current
+	// window is over and is prev here, other if the state is not of the limit's windows.
+	live, line, rolled, other bool
 }
 
 // slidingTake is Take for SLIDING.
@@ -101,7 +116,11 @@ func (w *slidingWindow) decide(d *Decision, l *Limit, state []byte, now, cost in
 	limited := l.Max == 0 || cost > l.Max || used > uint64(l.Max-cost)
 	counted := cost > 0 && (!limited || l.CountDenied && l.Max > 0)
 	if w.other && cost > 0 && cost <= l.Max {
-		changed = w.change(l, now, used, limited)
+		if limited {
+			changed = w.hasten(l, now)
+		} else {
+			w.move(l, now, int64(used))
+		}
 	}
 	if counted {
 		if err = w.count(now, cost); err != nil {
@@ -116,74 +135,84 @@ func (w *slidingWindow) decide(d *Decision, l *Limit, state []byte, now, cost in
 	return counted || changed, nil
 }
 
-// change carries the use over to windows of l, and reports whether it has. If
-// limited is set, it does so only if that makes one wait shorter and none longer.
-func (w *slidingWindow) change(l *Limit, now int64, used uint64, limited bool) bool {
-	next := slidingWindow{period: l.Period, prev: int64(used), live: true, rolled: true, moved: limited}
-	if limited {
-		if next.prev < 0 {
-			return false
-		}
-		period, exact := scale(next.prev, l.Period, l.Max)
-		if !exact {
-			period++
-		}
-		if next.period = period; period < 0 {
-			return false
-		}
-	}
+// move makes the use, which is used when rounded up, the previous window of l.
+func (w *slidingWindow) move(l *Limit, now, used int64) {
 	elapsed := int64(0)
-	if used > 0 {
-		elapsed, _ = mulDiv(w.slack(), next.period, w.period)
-		elapsed /= next.prev
+	if _, part := w.exact(); part > 0 {
+		elapsed, _ = mulDiv(w.period-part, l.Period, w.period)
+		elapsed /= used
 	}
-	next.weight = next.period - elapsed
-	next.end = now + next.weight
-	if limited && !w.slower(&next, now) {
+	weight := l.Period - elapsed
+	*w = slidingWindow{end: now + weight, period: l.Period, prev: used, weight: weight, live: true, rolled: true}
+}
+
+// hasten makes the use a line at the pace of l, if that makes a wait shorter and none
+// longer. It reports whether it has.
+func (w *slidingWindow) hasten(l *Limit, now int64) bool {
+	whole, part := w.exact()
+	next := slidingWindow{period: l.Period, prev: l.Max, live: true, rolled: true, line: true}
+	hi, lo := bits.Mul64(whole, uint64(l.Period))
+	lo, carry := bits.Add64(lo, uint64(share(l.Period, part, w.period)), 0)
+	if int64(whole) < 0 || !next.owe(now, hi+carry, lo) {
 		return false
+	}
+	// The line must be no later than the end of the previous window's weight, and than
+	// that of the current one's.
+	pace := compareProducts(l.Max, w.early+w.period, w.prev, l.Period)
+	if w.cur == 0 {
+		if pace <= 0 {
+			return false
+		}
+	} else {
+		left := w.end - now
+		if pace < 0 || next.weight > left || pace == 0 && next.weight == left && next.below == 0 {
+			return false
+		}
 	}
 	*w = next
 	return true
 }
 
-// slower reports whether next makes a wait shorter and none longer.
-func (w *slidingWindow) slower(next *slidingWindow, now int64) bool {
-	if next.end < now {
+// debt returns the debt of a line.
+func (w *slidingWindow) debt() (hi, lo uint64) {
+	hi, lo = bits.Mul64(uint64(w.prev), uint64(w.weight))
+	lo, borrow := bits.Sub64(lo, uint64(w.below), 0)
+	return hi - borrow, lo
+}
+
+// owe sets the debt of a line, and reports whether the end fits.
+func (w *slidingWindow) owe(now int64, hi, lo uint64) bool {
+	lo, carry := bits.Add64(lo, uint64(w.prev-1), 0)
+	if hi += carry; hi >= uint64(w.prev) {
 		return false
 	}
-	shorter := false
-	for _, places := range [...]int64{next.prev - 1, w.cur, w.cur - 1, 0} {
-		if places < 0 || places >= next.prev {
-			continue
-		}
-		was, is := w.wait(places), next.wait(places)
-		if is > was {
-			return false
-		}
-		shorter = shorter || is < was
-	}
-	return shorter
+	left, rem := divide(hi, lo, w.prev)
+	w.weight, w.below = int64(left), w.prev-1-int64(rem)
+	w.end = now + w.weight
+	return w.weight >= 0 && w.end >= now
 }
 
-// slack returns ⌈weighted⌉ − weighted, in parts of the period.
-func (w *slidingWindow) slack() int64 {
-	hi, lo := bits.Mul64(uint64(w.prev), uint64(w.weight))
-	_, rem := bits.Div64(hi, lo, uint64(w.period)) // the weight is no more than the period
-	if rem == 0 {
-		return 0
-	}
-	return w.period - int64(rem)
-}
-
-// slidingRefund is Refund for SLIDING: first from the current window, then from
-// the one before.
+// slidingRefund is Refund for SLIDING: from a line; or first from the current window,
+// then from the one before.
 func slidingRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
 	var w slidingWindow
 	if err := w.find(l, state, now, cost); err != nil {
 		return nil, err
 	}
 	changed := w.live && cost > 0 && (w.cur > 0 || w.prev > 0)
-	if changed {
+	switch {
+	case !changed:
+	case w.line:
+		hi, lo := bits.Mul64(uint64(cost), uint64(w.period))
+		all, low := w.debt()
+		lo, borrow := bits.Sub64(low, lo, 0)
+		hi, borrow = bits.Sub64(all, hi, borrow)
+		if borrow > 0 || hi|lo == 0 {
+			w = slidingWindow{period: w.period}
+		} else {
+			w.owe(now, hi, lo)
+		}
+	default:
 		fromCur := min(w.cur, cost)
 		w.cur -= fromCur
 		w.prev -= min(w.prev, cost-fromCur)
@@ -219,7 +248,7 @@ func (w *slidingWindow) find(l *Limit, state []byte, now, cost int64) error {
 	case w.end-now < 0:
 		return ErrOverflow
 	}
-	w.live, w.other = true, w.moved || w.period != l.Period
+	w.live, w.other = true, w.line || w.period != l.Period
 	w.weigh(w.end - now)
 	return nil
 }
@@ -228,6 +257,9 @@ func (w *slidingWindow) find(l *Limit, state []byte, now, cost int64) error {
 func (w *slidingWindow) weigh(left int64) {
 	period := w.period
 	switch {
+	case w.line:
+		w.below, w.prev, w.cur, w.rolled = w.prev, w.cur, 0, true
+		w.weight = left
 	case left <= period:
 		w.prev, w.cur, w.rolled = w.cur, 0, true
 		w.weight = left
@@ -238,13 +270,43 @@ func (w *slidingWindow) weigh(left int64) {
 	}
 }
 
-// used returns how much counts now.
-func (w *slidingWindow) used() uint64 {
-	return uint64(share(w.prev, w.weight, w.period)) + uint64(w.cur)
+// exact returns how much counts now: whole, and part of the period. It returns the
+// largest uint64 and 0 if that does not fit.
+func (w *slidingWindow) exact() (whole uint64, part int64) {
+	if w.prev == 0 {
+		return uint64(w.cur), 0
+	}
+	hi, lo := w.debt()
+	if hi >= uint64(w.period) {
+		return math.MaxUint64, 0
+	}
+	whole, rem := divide(hi, lo, w.period)
+	if whole += uint64(w.cur); whole < uint64(w.cur) {
+		return math.MaxUint64, 0
+	}
+	return whole, int64(rem)
 }
 
-// count adds cost to the current window.
+// used returns how much counts now, rounded up.
+func (w *slidingWindow) used() uint64 {
+	whole, part := w.exact()
+	if part > 0 {
+		whole++
+	}
+	return whole
+}
+
+// count adds cost to the current window, or to a line.
 func (w *slidingWindow) count(now, cost int64) error {
+	if w.line {
+		hi, lo := bits.Mul64(uint64(cost), uint64(w.period))
+		all, low := w.debt()
+		lo, carry := bits.Add64(low, lo, 0)
+		if hi, _ = bits.Add64(all, hi, carry); !w.owe(now, hi, lo) {
+			return ErrOverflow
+		}
+		return nil
+	}
 	end := w.end
 	switch {
 	case !w.live:
@@ -265,8 +327,10 @@ func (w *slidingWindow) count(now, cost int64) error {
 func (w *slidingWindow) wait(places int64) int64 {
 	if w.cur <= places {
 		// prev uses the rest, so it is more than the places that are left.
-		weight, _ := mulDiv(places-w.cur, w.period, w.prev)
-		return w.early + w.weight - weight
+		hi, lo := bits.Mul64(uint64(places-w.cur), uint64(w.period))
+		lo, carry := bits.Add64(lo, uint64(w.below), 0)
+		weight, _ := divide(hi+carry, lo, w.prev)
+		return w.early + w.weight - int64(weight)
 	}
 	weight, _ := mulDiv(places, w.period, w.cur)
 	return w.early + w.weight + (w.period - weight)
@@ -305,22 +369,33 @@ func (w *slidingWindow) read(state []byte) error {
 		return ErrState
 	}
 	w.end, w.prev, w.cur = int64(binary.LittleEndian.Uint64(state)), prev, cur
-	w.period, w.moved = tag.period, tag.first
+	w.period, w.line = tag.period, tag.first
+	if w.line && prev >= cur {
+		return ErrState
+	}
 	return nil
+}
+
+// compareProducts returns −1, 0 or 1 as a·b is less than, equal to or more than c·d, all
+// of which are 0 or more.
+func compareProducts(a, b, c, d int64) int {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	high, low := bits.Mul64(uint64(c), uint64(d))
+	return cmp.Or(cmp.Compare(hi, high), cmp.Compare(lo, low))
 }
 
 // put writes the windows over dst. Windows whose counts are 0 are written as expired.
 func (w *slidingWindow) put(dst []byte) []byte {
 	end, prev, cur := w.end, w.prev, w.cur
 	if w.rolled {
-		prev, cur = 0, w.prev
+		prev, cur = w.below, w.prev
 	}
 	if !w.live {
 		end = math.MinInt64
 	}
 	var buf [MaxState]byte
 	b := binary.LittleEndian.AppendUint64(buf[:0], uint64(end))
-	b = appendTag(b, windowTag{period: w.period, first: w.moved})
+	b = appendTag(b, windowTag{period: w.period, first: w.line})
 	b = binary.AppendUvarint(b, uint64(prev))
 	b = binary.AppendUvarint(b, uint64(cur))
 	return append(dst[:0], b...)
@@ -350,10 +425,15 @@ func share(n, part, whole int64) int64 {
 // a and b are 0 or more, c is 1 or more.
 func mulDiv(a, b, c int64) (q int64, exact bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi == 0 {
-		q := lo / uint64(c)
-		return int64(q), q*uint64(c) == lo
-	}
-	quo, rem := bits.Div64(hi, lo, uint64(c))
+	quo, rem := divide(hi, lo, c)
 	return int64(quo), rem == 0
+}
+
+// divide is bits.Div64, and faster where hi is 0.
+func divide(hi, lo uint64, by int64) (quo, rem uint64) {
+	if hi == 0 {
+		quo = lo / uint64(by)
+		return quo, lo - quo*uint64(by)
+	}
+	return bits.Div64(hi, lo, uint64(by))
 }

@@ -187,6 +187,52 @@ func TestSLIDINGWaitsAfterAChange(t *testing.T) {
 	}
 }
 
+// A denial leaves every later denial as free to move to its own pace as it was.
+func TestSLIDINGDenialsInTurn(t *testing.T) {
+	type ask struct {
+		limit    string
+		at, cost int64 // ns
+		wait     int64 // Never if it is granted
+	}
+	tests := []struct {
+		name  string
+		steps []ask
+	}{
+		{"one denial", []ask{
+			{"SLIDING 4/420ns", 0, 4, Never},
+			{"SLIDING 3/70ns", 521, 1, 25},
+		}},
+		{"with another 1 ns before", []ask{
+			{"SLIDING 4/420ns", 0, 4, Never},
+			{"SLIDING 4/168ns", 520, 1, 2}, // 3 and 8/168 are used
+			{"SLIDING 3/70ns", 521, 1, 24}, // 3 and 4/168
+		}},
+		{"slower, then faster", []ask{
+			{"SLIDING 4/420ns", 0, 4, Never},
+			{"SLIDING 4/168ns", 520, 1, 2},
+			{"SLIDING 4/400ns", 521, 2, 43},
+			{"SLIDING 3/70ns", 521, 1, 24},
+			{"SLIDING 3/70ns", 544, 1, 1},
+			{"SLIDING 3/70ns", 545, 1, Never},
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var state []byte
+			for i, s := range tt.steps {
+				l := mustParse(t, s.limit)
+				next, d, err := take(&l, state, s.at, s.cost, nil)
+				if err != nil || d.Wait != s.wait {
+					t.Fatalf("step %d: %+v, %v, want to wait %d ns", i, d, err, s.wait)
+				}
+				if next != nil {
+					state = next
+				}
+			}
+		})
+	}
+}
+
 // Two limits in turn share what is used, and it continues to come back however often
 // the limit changes.
 func TestSLIDINGTwoLimitsInTurn(t *testing.T) {

@@ -16,7 +16,7 @@ var changedStates = []struct {
 	{"WARMUP 100/m", "WARMUP 200/m", "0049dfb3ff9c971780b0b4f808008301210340", 0, 3_004_000_000}, // expires, heat, spent, COLD, Warm, pace
 	{"FIXED 10/h", "FIXED 3/m", "00e8a07e159d97172004", 0, 99_000_000_000},                       // the empty tag
 	{"FIXED 10/h FIRST", "FIXED 3/m FIRST", "00b0b8261a9d9717a204", 0, 119_000_000_000},          // since when it counts
-	{"SLIDING 10/h", "SLIDING 3/m", "00ea2312119d97178080c0fc82aa020004", 0, 40_000_000_000},     // with the bit of FIRST
+	{"SLIDING 10/h", "SLIDING 3/m", "00ea2312119d9717a10003", 0, 40_000_000_000},                 // with the bit of FIRST
 	{"SEGMENTED 10/h SEGMENTS 6", "SEGMENTED 3/m SEGMENTS 4", "00e8a07e159d9717221004", 0, 99_000_000_000},
 	{"LOG 10/h", "LOG 30/m", "00a0e26644a097178080acf7a8df6841000980a8d6b907", 25, -1}, // held for an hour
 }
