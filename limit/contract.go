@@ -1,9 +1,6 @@
 package limit
 
-import (
-	"encoding/binary"
-	"math"
-)
+import "math"
 
 // Every algorithm keeps these rules, and the contract tests check each:
 //
@@ -156,24 +153,6 @@ func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *De
 	}
 }
 
-// Expires returns the time, in Unix nanoseconds, from which a state of kind k
-// behaves like no state: the greatest int64 for a value that never expires, and the
-// least one for bytes that are not a state of k.
-func Expires(k Kind, state []byte) int64 {
-	if k >= STRING && k&1 == 1 && k.Known() && len(state) > 0 {
-		return math.MaxInt64
-	}
-	if !k.Known() || len(state) < 8 {
-		return math.MinInt64
-	}
-	return int64(binary.LittleEndian.Uint64(state))
-}
-
-// Prolong makes a state expire at until, which must not be sooner than before.
-func Prolong(state []byte, until int64) {
-	binary.LittleEndian.PutUint64(state, uint64(until))
-}
-
 // Level returns the state as one number, which RL.INFO shows. For the bucket family
 // it is the time in ns until the bucket is full again; for WARMUP, until the key is
 // cold again. For counters it is what counts now, with a fraction of SLIDING's
@@ -186,7 +165,7 @@ func Level(k Kind, state []byte, now int64) int64 {
 	if k == LEASE {
 		return leaseLevel(state, now)
 	}
-	switch k.Algorithm() {
+	switch Algorithm(k) {
 	case GCRA, TOKEN, LEAKY, QUEUE, WARMUP:
 		return until(Expires(k, state), now)
 	case FIXED:

@@ -3,7 +3,6 @@ package limit
 import (
 	"bytes"
 	"errors"
-	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -79,20 +78,6 @@ func TestContractComplete(t *testing.T) {
 		if a.Valid() && models()[a] == nil {
 			t.Errorf("%v has no model", a)
 		}
-	}
-}
-
-func TestExpiresOfNoState(t *testing.T) {
-	for _, tt := range []struct {
-		a     Algorithm
-		state []byte
-	}{{GCRA, nil}, {GCRA, make([]byte, 7)}, {None, stateAt(5)}, {255, stateAt(5)}} {
-		if got := Expires(tt.a.Kind(), tt.state); got != math.MinInt64 {
-			t.Errorf("Expires(%v, %x) = %d", tt.a, tt.state, got)
-		}
-	}
-	if got := Expires(GCRA.Kind(), stateAt(-5)); got != -5 {
-		t.Errorf("Expires = %d, want -5", got)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package limit is the domain: a [Limit] is a value with one spelling, a
 // [Decision] is what an algorithm answers, and each algorithm is a pure function
 // from (limit, state, now, cost) to (state', decision). No locks, no I/O, no
-// clock; the standard library only.
+// clock; the standard library and package state only.
 //
 // # A limit has one spelling
 //
@@ -36,7 +36,7 @@
 //		state = append(state[:0], next...)
 //	}
 //
-// No state means a key never seen. From the time that [Expires] returns, a state
+// No state means a key never seen. From the time that [state.Expires] returns, a state
 // behaves like no state, so it can be forgotten.
 //
 // All times are int64 nanoseconds since the Unix epoch and all arithmetic is in
@@ -138,14 +138,14 @@ func (l *Limit) Validate() error {
 	if err := l.validateOptions(); err != nil {
 		return err
 	}
-	switch table[l.Algorithm].family {
-	case bucket:
+	switch l.Algorithm {
+	case GCRA, TOKEN, LEAKY, QUEUE:
 		if l.Max > 0 {
 			return l.validateTime()
 		}
-	case warmup:
+	case WARMUP:
 		return l.validateWarmUp()
-	case fixed, sliding, segmented, logbook:
+	default:
 		if l.Period > MaxPeriod {
 			return errPeriod
 		}
@@ -199,7 +199,7 @@ func inSpan(each, times int64) bool {
 // validateOptions checks that the options of the algorithm are in range, and that
 // there are no others.
 func (l *Limit) validateOptions() error {
-	allowed, given := table[l.Algorithm].options, l.given()
+	allowed, given := table[l.Algorithm], l.given()
 	if others := given &^ allowed; others != 0 {
 		return others.row().bad
 	}

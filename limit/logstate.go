@@ -3,6 +3,8 @@ package limit
 import (
 	"encoding/binary"
 	"math"
+
+	"limitdb/state"
 )
 
 // How a state of LOG is read and written: its two forms. The tokens in them are the
@@ -57,13 +59,13 @@ import (
 // would need no cutting off, but every loop would have to deal with its two ends.
 const (
 	shortLog = 64
-	longHead = 45
+	longHead = state.LongLogHead
 	heldSize = 8 + 8
-	longTag  = tagFirst | tagCalendar
+	longTag  = state.LongLogTag
 	oldHead  = 39
 	oldTag   = tagCalendar
 	// heldBit is set in the tag of a log that is held for a longer period.
-	heldBit = 1 << tagUnit
+	heldBit = state.HeldBit
 	// Dropped bytes are cut off at one in deadShare, so that cutting moves each byte
 	// deadShare times at most.
 	deadShare = 8

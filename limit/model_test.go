@@ -201,7 +201,7 @@ func (w walk) limit(a Algorithm) Limit {
 
 // options draws the options that l's algorithm has.
 func (w walk) options(l *Limit) {
-	has := func(o option) bool { return table[l.Algorithm].options&o != 0 }
+	has := func(o option) bool { return table[l.Algorithm]&o != 0 }
 	drawn := func(o option) bool { return has(o) && w.IntN(2) == 0 }
 	if !has(optBurst) {
 		if 0 <= l.Max && l.Max < 1000 {
@@ -249,11 +249,11 @@ func (w walk) other(l Limit) Limit {
 	if l.Calendar == NoUnit {
 		l.Period = w.near(l.Period)
 	}
-	if table[l.Algorithm].options&optBurst == 0 {
+	if table[l.Algorithm]&optBurst == 0 {
 		l.Burst = l.Max
 	}
 	if w.IntN(4) == 0 {
-		if table[l.Algorithm].family == bucket {
+		if SameFamily(l.Algorithm.Kind(), GCRA.Kind()) {
 			l.Algorithm = []Algorithm{GCRA, TOKEN, LEAKY, QUEUE}[w.IntN(4)]
 		}
 		l = plain(l.Algorithm, l.Max, max(1, span(l)), l.Burst)

@@ -213,7 +213,7 @@ func Options() []Option {
 	for i, r := range options {
 		all[i] = Option{Name: r.name, Value: r.value, Integer: r.integer}
 		for _, a := range Algorithms() {
-			if table[a].options&(1<<i) != 0 {
+			if table[a]&(1<<i) != 0 {
 				all[i].Algorithms = append(all[i].Algorithms, a)
 			}
 		}

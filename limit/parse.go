@@ -55,7 +55,7 @@ func (p *Parser) Head(words [][]byte) (n int, err error) {
 		}
 		return 0, fmt.Errorf("%w: period is missing after %s", ErrSyntax, quote(words[1]))
 	}
-	if table[a].options&optCalendar != 0 && equalFold(words[2], "CALENDAR") {
+	if table[a]&optCalendar != 0 && equalFold(words[2], "CALENDAR") {
 		return 4, p.calendar(words[1], words[2:])
 	}
 	return 3, p.rate(words[1], words[2], false)
@@ -119,7 +119,7 @@ func (p *Parser) Option(words [][]byte) (n int, err error) {
 
 // known is the option of that name, if the algorithm has it.
 func (p *Parser) known(word []byte) option {
-	allowed := table[p.limit.Algorithm].options
+	allowed := table[p.limit.Algorithm]
 	for i := range options {
 		if o := option(1) << i; allowed&o != 0 && equalFold(word, options[i].name) {
 			return o
@@ -134,7 +134,7 @@ func (p *Parser) Finish() (l Limit, err error) {
 	if p.seen&optBurst == 0 {
 		p.limit.Burst = p.limit.Max
 	}
-	for missing := table[p.limit.Algorithm].options & optNeeded &^ p.seen; missing != 0; {
+	for missing := table[p.limit.Algorithm] & optNeeded &^ p.seen; missing != 0; {
 		if p.limit, err = missing.next().fill(p.limit); err != nil {
 			return Limit{}, err
 		}

@@ -3,11 +3,13 @@ package limit
 import (
 	"bytes"
 	"encoding/binary"
+
+	"limitdb/state"
 )
 
 // What has changed in a long state, for a record that has the changes only.
 //
-// A long state of LOG, and one of leases of 256 bytes or more, has a revision, which
+// A long state of LOG, and one of leases of 256 bytes or more, has a revision (see package state), which
 // grows by one with each such record. Whoever makes records notes a state before its
 // first change with Note, and each state that follows with Changed. Edits then says
 // which bytes differ. A state that comes from another than a long one of its own kind
@@ -18,45 +20,13 @@ import (
 // back. base says how much was cut off.
 
 const (
-	// The kinds that records give to states with a revision. No key has them. Older
-	// versions do not know them, so they refuse such records.
-	longLeases Kind = 17
-	longLog    Kind = 25
-
-	// longLease is the least number of bytes of a state of leases with a revision.
-	longLease    = 256
-	revisionSize = 4
+	longLeases   = state.LongLeases
+	longLog      = state.LongLog
+	longLease    = state.LongLease
+	revisionSize = state.RevisionSize
 	leaseStart   = timeSize + revisionSize
 	logStart     = timeSize + 1 + revisionSize
 )
-
-// Recorded returns the kind of records of a state of kind k. It is another than k if
-// the state has a revision: behind the expiry, or behind the expiry and the tag of
-// LOG.
-func (k Kind) Recorded(state []byte) Kind {
-	switch {
-	case k == LEASE && len(state) >= longLease:
-		return longLeases
-	case k == Kind(LOG) && len(state) > longHead && state[timeSize]|heldBit == longTag|heldBit:
-		return longLog
-	}
-	return k
-}
-
-// Restored returns the kind and the state that a record of kind k stands for. Leases
-// of older files get a revision if they need one.
-func (k Kind) Restored(state []byte) (Kind, []byte) {
-	switch {
-	case k == longLeases:
-		return LEASE, state
-	case k == longLog:
-		return Kind(LOG), state
-	case k == LEASE && len(state) >= longLease-revisionSize:
-		var none [revisionSize]byte
-		return LEASE, append(append(bytes.Clone(state[:timeSize]), none[:]...), state[timeSize:]...)
-	}
-	return k, state
-}
 
 // Since notes what a state was. The zero value notes none.
 type Since struct {

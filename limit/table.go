@@ -3,66 +3,71 @@ package limit
 import (
 	"strconv"
 	"strings"
+
+	"limitdb/state"
 )
 
-// Algorithm names one rate-limiting algorithm. The numbers are written to
-// disk, so they never change; None is no algorithm.
+// Algorithm names one rate-limiting algorithm. Its number is that of its states' kind;
+// None is no algorithm.
 type Algorithm uint8
 
-// The algorithms, in the order of the table.
+// The algorithms, in the order of their numbers.
 const (
-	None Algorithm = iota
-	GCRA
-	TOKEN
-	LEAKY
-	QUEUE
-	WARMUP
-	FIXED
-	SLIDING
-	SEGMENTED
-	LOG
+	None      = Algorithm(state.None)
+	GCRA      = Algorithm(state.GCRA)
+	TOKEN     = Algorithm(state.TOKEN)
+	LEAKY     = Algorithm(state.LEAKY)
+	QUEUE     = Algorithm(state.QUEUE)
+	WARMUP    = Algorithm(state.WARMUP)
+	FIXED     = Algorithm(state.FIXED)
+	SLIDING   = Algorithm(state.SLIDING)
+	SEGMENTED = Algorithm(state.SEGMENTED)
+	LOG       = Algorithm(state.LOG)
 )
 
-// family is a set of algorithms that read each other's state.
-type family uint8
+// Kind is state.Kind.
+type Kind = state.Kind
 
+// The kinds of states that are no algorithm's.
 const (
-	// bucket keeps the time at which the bucket is full again, see bucket.go.
-	bucket family = iota + 1
-	// fixed, sliding and segmented are each alone in their families: their
-	// states are counts.
-	fixed
-	sliding
-	segmented
-	// warmup keeps how warm a key is, see warmup.go.
-	warmup
-	// logbook keeps each unit with its time; see logstate.go.
-	logbook
+	LEASE      = state.LEASE
+	STRING     = state.STRING
+	LONGSTRING = state.LONGSTRING
+	SORTEDSET  = state.SORTEDSET
+	HASH       = state.HASH
+	LIST       = state.LIST
+	SET        = state.SET
+	NUMBERS    = state.NUMBERS
 )
 
-// row is what the package knows about an algorithm besides its functions.
-type row struct {
-	name, lower string
-	family      family
-	options     option
-}
+// Kind returns the kind of the algorithm's states.
+func (a Algorithm) Kind() Kind { return Kind(a) }
 
-// table has a row for each algorithm, at its number. Parsing, printing, the
+// Expires is state.Expires.
+func Expires(k Kind, s []byte) int64 { return state.Expires(k, s) }
+
+// Prolong is state.Prolong.
+func Prolong(s []byte, until int64) { state.Prolong(s, until) }
+
+// SameFamily is state.SameFamily.
+func SameFamily(a, b Kind) bool { return state.SameFamily(a, b) }
+
+// table has the options of each algorithm, at its number. Parsing, printing, the
 // contract tests, the fuzz targets and the benchmarks range over it.
 //
 // The functions are not in it but in the switches of contract.go: a call
 // through a func value would move the caller's Limit and buffers to the heap.
-// A test makes sure that each row has its cases.
-var table = [...]row{
-	GCRA:      {"GCRA", "gcra", bucket, optBurst},
-	TOKEN:     {"TOKEN", "token", bucket, optBurst | optInterval},
-	LEAKY:     {"LEAKY", "leaky", bucket, optBurst},
-	QUEUE:     {"QUEUE", "queue", bucket, optBurst},
-	WARMUP:    {"WARMUP", "warmup", warmup, optWarm | optCold},
-	FIXED:     {"FIXED", "fixed", fixed, optFirst | optCalendar | optZone | optCountDenied},
-	SLIDING:   {"SLIDING", "sliding", sliding, optCountDenied},
-	SEGMENTED: {"SEGMENTED", "segmented", segmented, optSegments | optCountDenied},
-	LOG:       {"LOG", "log", logbook, optCountDenied},
+// A test makes sure that each algorithm has its cases.
+var table = [...]option{
+	GCRA:      optBurst,
+	TOKEN:     optBurst | optInterval,
+	LEAKY:     optBurst,
+	QUEUE:     optBurst,
+	WARMUP:    optWarm | optCold,
+	FIXED:     optFirst | optCalendar | optZone | optCountDenied,
+	SLIDING:   optCountDenied,
+	SEGMENTED: optSegments | optCountDenied,
+	LOG:       optCountDenied,
 }
 
 // Algorithms returns every algorithm of limits, in the order of their numbers.
@@ -88,7 +93,7 @@ func names() string {
 // Lookup finds an algorithm of limits by its name, in any case.
 func Lookup(name []byte) (Algorithm, bool) {
 	for a := range Algorithm(len(table)) {
-		if a.Valid() && equalFold(name, table[a].name) {
+		if a.Valid() && equalFold(name, a.Kind().String()) {
 			return a, true
 		}
 	}
@@ -97,7 +102,7 @@ func Lookup(name []byte) (Algorithm, bool) {
 
 // Valid reports whether a is an algorithm.
 func (a Algorithm) Valid() bool {
-	return int(a) < len(table) && table[a].name != ""
+	return a.Kind().OfLimit()
 }
 
 // String is the algorithm's name in upper case, as in a limit's spelling.
@@ -105,7 +110,7 @@ func (a Algorithm) String() string {
 	if !a.Valid() {
 		return "Algorithm(" + strconv.Itoa(int(a)) + ")"
 	}
-	return table[a].name
+	return a.Kind().String()
 }
 
 // equalFold compares ASCII letters in any case; upper is in upper case.

@@ -16,8 +16,8 @@ func TestNames(t *testing.T) {
 				t.Errorf("Lookup(%q) = %v, %t", name, got, ok)
 			}
 		}
-		if table[a].family == 0 {
-			t.Errorf("%v has no family", a)
+		if table[a] == 0 {
+			t.Errorf("%v has no options", a)
 		}
 	}
 	for _, name := range []string{"", "G", "GCR", "GCRAX", "GCR\xc1", "GCR!", "none", "ＧＣＲＡ"} {
@@ -27,47 +27,6 @@ func TestNames(t *testing.T) {
 	}
 	if None.String() != "Algorithm(0)" || None.Kind().TypeName() != "none" || Algorithm(255).Kind().TypeName() != "none" {
 		t.Errorf("none is %q, %q", None.String(), None.Kind().TypeName())
-	}
-}
-
-// The numbers are on disk.
-func TestNumbers(t *testing.T) {
-	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4, "WARMUP": 5, "FIXED": 6, "SLIDING": 7, "SEGMENTED": 8, "LOG": 9} {
-		if a, _ := Lookup([]byte(name)); a != number {
-			t.Errorf("%s is %d, was %d", name, a, number)
-		}
-	}
-}
-
-func TestSameFamily(t *testing.T) {
-	tests := []struct {
-		a, b Algorithm
-		want bool
-	}{
-		{GCRA, GCRA, true},
-		{GCRA, LEAKY, true},
-		{TOKEN, GCRA, true},
-		{QUEUE, TOKEN, true},
-		{WARMUP, WARMUP, true},
-		{WARMUP, GCRA, false},
-		{FIXED, FIXED, true},
-		{FIXED, GCRA, false},
-		{SLIDING, SLIDING, true},
-		{SLIDING, FIXED, false},
-		{SEGMENTED, SEGMENTED, true},
-		{SEGMENTED, SLIDING, false},
-		{GCRA, None, false},
-		{None, GCRA, false},
-		{None, None, false},
-		{255, 255, false},
-		{GCRA, 255, false},
-		{LOG, LOG, true},
-		{LOG, GCRA, false},
-	}
-	for _, tt := range tests {
-		if got := SameFamily(tt.a.Kind(), tt.b.Kind()); got != tt.want {
-			t.Errorf("SameFamily(%v, %v) = %t", tt.a, tt.b, got)
-		}
 	}
 }
 
@@ -127,26 +86,5 @@ func TestLookupAllocatesNothing(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
-	}
-}
-
-// The numbers of values' kinds are on disk.
-func TestKindsOfValues(t *testing.T) {
-	for k, name := range map[Kind]string{64: "string", 65: "string", 66: "string", 67: "string", 96: "zset", 97: "zset", 98: "hash", 99: "hash", 100: "list", 101: "list", 102: "set", 103: "set", 104: "list", 105: "list"} {
-		of, timed, ok := k.Value()
-		if !ok || timed != (k%2 == 0) || of.Lasting() != k|1 || k.TypeName() != name || k.String() != strings.ToUpper(name) || !k.Known() {
-			t.Errorf("%d is %q, %v, %v, %v", k, k.TypeName(), of, timed, ok)
-		}
-		if SameFamily(k, GCRA.Kind()) || k.Algorithm() != None {
-			t.Errorf("%d is taken for a limit", k)
-		}
-	}
-	for _, k := range []Kind{0, 15, 16, 63, 68, 95, 106, 127, 128, 255} {
-		if _, _, ok := k.Value(); ok {
-			t.Errorf("%d is taken for a value", k)
-		}
-	}
-	if Expires(STRING.Lasting(), []byte{1}) != math.MaxInt64 || Expires(STRING, []byte{1}) != math.MinInt64 || Expires(STRING.Lasting(), nil) != math.MinInt64 {
-		t.Error("the expiry of strings")
 	}
 }

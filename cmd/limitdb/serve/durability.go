@@ -18,10 +18,10 @@ import (
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/internal/journal"
 	"limitdb/internal/stats"
-	"limitdb/limit"
 	"limitdb/persistence"
 	"limitdb/replication"
 	"limitdb/server"
+	"limitdb/state"
 )
 
 // durability connects the engine, the server and the store that saves the engine's state to disk.
@@ -173,8 +173,8 @@ func (d *durability) keys() persistence.Part {
 		Apply: func(records []journal.Record, share, shares int) error {
 			if d.usedUp.Load() != 0 {
 				records = slices.DeleteFunc(records, func(r journal.Record) bool {
-					kind, _ := limit.Kind(r.Kind).Restored(nil)
-					return (r.Op == journal.Set || r.Op == journal.Change) && kind.Algorithm() != limit.None
+					kind, _ := state.Kind(r.Kind).Restored(nil)
+					return (r.Op == journal.Set || r.Op == journal.Change) && kind.OfLimit()
 				})
 			}
 			return e.Restore(records, share, shares)
