@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"resp":        {},
 	"config":      {"internal"},
 	"value":       {"resp"},
-	"internal":    {},
+	"internal":    {"state"},
 	"rules":       {"limit", "internal"},
 	"transport":   {"internal"},
 	"engine":      {"limit", "internal"},

@@ -9,10 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"limitdb/cmd/limitdb/cli"
-	"limitdb/cmd/limitdb/serve"
 	"limitdb/internal/english"
-	"limitdb/limit"
 	"limitdb/persistence"
+	"limitdb/state"
 )
 
 func checkCommand() *cobra.Command {
@@ -68,8 +67,7 @@ if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 
 // knownKind reports whether this version can load states of a kind.
 func knownKind(kind byte) bool {
-	of, _ := limit.Kind(kind).Restored(nil)
-	return serve.KnownKind(kind) || of.Known()
+	return state.Kind(kind).Written()
 }
 
 // sound checks a repaired copy.

@@ -1,6 +1,10 @@
 package journal
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"limitdb/state"
+)
 
 // A Change records how a part of a state has changed, for long strings, collections, and long states of LOG and
 // of leases. Its size follows from the change, not from the state.
@@ -20,12 +24,7 @@ import "encoding/binary"
 // Changes that stand behind it; those are skipped.
 
 const (
-	// The kinds of records of leases and of LOG whose states have a head.
-	longLeases = 17
-	longLog    = 25
-	// longStrings is the first kind whose states change in parts.
-	longStrings  = 66
-	revisionSize = 4
+	revisionSize = state.RevisionSize
 	// MinChanged is the least number of bytes of a state before and after a Change. Shorter states are
 	// written whole.
 	MinChanged = 256
@@ -41,17 +40,7 @@ func InParts(kind byte) bool { return HeadSize(kind) > 0 }
 
 // HeadSize returns the size of the head of a kind's states, whose last 4 bytes are the revision; 0 if they do
 // not change in parts.
-func HeadSize(kind byte) int {
-	switch {
-	case kind == longLog:
-		return expirySize + 1 + revisionSize
-	case kind != longLeases && kind < longStrings || kind >= Foreign:
-		return 0
-	case Timed(kind):
-		return expirySize + revisionSize
-	}
-	return revisionSize
-}
+func HeadSize(kind byte) int { return state.Kind(kind).HeadSize() }
 
 // CanChange reports whether a Change can apply to a state, or lead to it: the states of its kind have a head, and
 // it has at least MinChanged bytes. Nothing else decides this.

@@ -9,6 +9,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+
+	"limitdb/state"
 )
 
 // Op says what a record does. The numbers are written to disk, so they never change.
@@ -43,11 +45,9 @@ const (
 	MinSize = 2
 	// MaxKey is the maximum length of a key, in bytes, on disk and in memory. max-key-len cannot be above it.
 	MaxKey = 8 << 10
-	// Strings is the first kind that does not belong to limits; see Timed.
-	Strings = 64
 	// Foreign is the first kind of state that is not in the table of keys, such as rules. Flush does not
 	// remove it, and its states have no expiry.
-	Foreign = 128
+	Foreign = byte(state.Foreign)
 
 	opBits     = 2
 	expirySize = 8
@@ -63,9 +63,8 @@ var (
 	ErrNewer = errors.New("journal: a record of a newer version")
 )
 
-// Timed reports whether the states of a kind begin with their expiry. Those of limits do; among strings and
-// collections, those of even kinds do.
-func Timed(kind byte) bool { return kind < Strings || kind < Foreign && kind%2 == 0 }
+// Timed reports whether the states of a kind begin with their expiry.
+func Timed(kind byte) bool { return state.Kind(kind).Timed() }
 
 // Record is one change. Key and State are slices of the bytes that it was parsed from.
 type Record struct {

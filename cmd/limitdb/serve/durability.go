@@ -240,7 +240,7 @@ func (d *durability) assume(at int64) {
 }
 
 // usedUpKind is the kind of the only state in assumption.
-const usedUpKind = journal.Foreign
+const usedUpKind = byte(state.UsedUp)
 
 // assumption returns a part of the store that saves one time: since when everything counts as used up,
 // because a crash may have lost state. The time changes only at a start, and load then makes a snapshot.

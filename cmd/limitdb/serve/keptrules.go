@@ -8,11 +8,12 @@ import (
 	"limitdb/internal/journal"
 	"limitdb/persistence"
 	"limitdb/server"
+	"limitdb/state"
 )
 
 // rulesKind is the kind of the records that rules keep with the data: their text, if they were set by command, the
 // secret that is hashed with long identities, and what they have counted.
-const rulesKind = journal.Foreign + 1
+const rulesKind = byte(state.Rules)
 
 // keptRules holds the records that rules keep with the data: as a part of the store, or of a node's table.
 type keptRules struct {
@@ -196,6 +197,3 @@ func (k *keptRules) part() persistence.Part {
 		Resume: func(version uint64, _ *journal.Gate, dirtied func()) { k.resume(version, dirtied) },
 	}
 }
-
-// KnownKind reports whether the server has records of a kind that is not a key's.
-func KnownKind(kind byte) bool { return kind == usedUpKind || kind == rulesKind }
