@@ -1,9 +1,6 @@
 package limit
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
+import "encoding/binary"
 
 // The bucket family: GCRA, TOKEN, LEAKY and QUEUE keep one time, each under a name
 // of its own: the theoretical arrival time, the time when the bucket is full of
@@ -181,19 +178,6 @@ func bucketReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64
 	return putBucket(dst, tat, e, code), nil
 }
 
-// within reports whether a wait is longer than maxWait, and returns the decision's
-// Wait: for a grant the wait itself, or Never if it is 0 or less; for a denial, how
-// much too long it is. A negative maxWait is no bound.
-func within(wait, maxWait int64) (limited bool, told int64) {
-	switch {
-	case wait <= 0:
-		return false, Never
-	case maxWait >= 0 && wait > maxWait:
-		return true, wait - maxWait
-	}
-	return false, wait
-}
-
 // bucketRefund is Refund with room for size at once: TAT = max(now, TAT −
 // E·cost) at the pace of the state. It writes the next state over dst.
 func bucketRefund(d *Decision, l *Limit, size int64, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
@@ -308,27 +292,10 @@ func badArgument(l *Limit) error {
 	return ErrCost
 }
 
-// interval returns the emission interval ⌈Period/Max⌉ in ns, 1 or more. Period and
-// Max are positive, so their sum fits in uint64.
-func interval(l *Limit) int64 {
-	if l.Max == 1 {
-		return l.Period
-	}
-	m := uint64(l.Max)
-	return int64((uint64(l.Period) + m - 1) / m)
-}
-
 // whole returns how many times e fits in length, 0 if length is negative.
 func whole(length, e int64) int64 {
 	if length < e {
 		return 0
 	}
 	return int64(uint64(length) / uint64(e))
-}
-
-// mul returns a·b of two integers that are not negative. The product fits in int64
-// if over is 0 and the product is not negative.
-func mul(a, b int64) (over uint64, product int64) {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	return hi, int64(lo)
 }

@@ -228,11 +228,4 @@ func wholeSeconds(ns int64) int64 {
 	return sec
 }
 
-// modulo is a mod b, from 0 to b−1, for a positive b.
-func modulo(a, b int64) int64 {
-	m := a % b
-	if m < 0 {
-		m += b
-	}
-	return m
-}
+const second = int64(1e9)

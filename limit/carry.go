@@ -2,11 +2,8 @@ package limit
 
 import (
 	"encoding/binary"
-	"math"
 	"math/bits"
 )
-
-const maxInt64 = math.MaxInt64
 
 // When the limit of a bucket changes, what is in use stays in use: the tokens
 // that are missing carry over in full, and the new pace brings them back.
@@ -41,9 +38,6 @@ type use struct {
 	// For tokens that come together:
 	next, period, most int64 // next: how long until the next arrive
 }
-
-// minTerms is the smallest length of a state with the terms of INTERVAL.
-const minTerms = timeLen + 8 + 1 + 1
 
 // useAt reads a state whose time is ahead of now by more than 0. A state without a
 // pace has pace e, or the terms of l if l has INTERVAL. useAt returns false if the
@@ -178,4 +172,19 @@ func (u *use) reserveWait(e, dvt, maxWait int64) int64 {
 	}
 	room, _ := bits.Div64(hi, lo, uint64(e))
 	return u.ahead - int64(min(room, maxInt64))
+}
+
+// together returns how many tokens arrive at once.
+func together(l *Limit) int64 {
+	if l.Burst < l.Max && l.Burst > 0 {
+		return l.Burst
+	}
+	return l.Max
+}
+
+// olderMissing reads what follows the time in an INTERVAL state of an older file:
+// a uvarint, 1 or more.
+func olderMissing(state []byte) (missing int64, ok bool) {
+	n, size := binary.Uvarint(state[timeLen:])
+	return int64(n), size == len(state)-timeLen && int64(n) > 0
 }

@@ -5,8 +5,6 @@ import (
 	"math/bits"
 )
 
-const second = int64(1e9)
-
 // Cell is the Limit of redis-cell's CL.THROTTLE key max_burst
 // count_per_period period, the period in seconds: one each
 // E = ⌊period·10⁹/count⌋ ns, at most maxBurst+1 at once. A negative quantity of

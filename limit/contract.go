@@ -1,7 +1,5 @@
 package limit
 
-import "math"
-
 // Every algorithm keeps these rules, and the contract tests check each:
 //
 //   - No state means that the key has never been seen.
@@ -18,10 +16,6 @@ import "math"
 //     time, so that it can be read without the limit: 8 bytes, little-endian
 //     int64, Unix nanoseconds.
 //   - Any int64 gives the exact answer or an error.
-
-// MaxState is the largest number of bytes of a state of fixed size, of the first
-// state of any key, and of a short log. A buffer of that capacity holds next.
-const MaxState = 64
 
 // Take asks for cost at time now, in Unix nanoseconds, and writes the answer to
 // *d. It takes a pointer because copying a returned Decision would take longer
@@ -178,17 +172,4 @@ func Level(k Kind, state []byte, now int64) int64 {
 		return logLevel(state, now)
 	}
 	return 0
-}
-
-// until returns the time from now to then: 0 if then is past, the largest int64 if
-// it does not fit.
-func until(then, now int64) int64 {
-	switch left := then - now; {
-	case then <= now:
-		return 0
-	case left < 0:
-		return math.MaxInt64
-	default:
-		return left
-	}
 }

@@ -47,7 +47,7 @@ func drawAny(t *rapid.T, a Algorithm) Limit {
 // drawOptions draws the options that l's algorithm has. Without BURST, a limit
 // is a small one, so that a few calls reach it.
 func drawOptions(t *rapid.T, l *Limit) {
-	has := func(o option) bool { return table[l.Algorithm]&o != 0 }
+	has := func(o option) bool { return optionsOf[l.Algorithm]&o != 0 }
 	drawn := func(o option, name string) bool { return has(o) && rapid.Bool().Draw(t, name) }
 	if !has(optBurst) {
 		if 0 <= l.Max && l.Max <= 1000 {

@@ -284,13 +284,3 @@ func badCounter(l *Limit) error {
 	}
 	return ErrCost
 }
-
-// addUpTo returns a + b, or the largest int64 if it does not fit. Neither may be
-// negative. Only denied requests that count make a sum that large, and what was
-// admitted is never above it.
-func addUpTo(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}

@@ -172,7 +172,7 @@ func fuzzCounter(f *testing.F, a Algorithm) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, most, period, now1, cost1, now2, cost2 int64, calls uint8, options uint16) {
-		has := func(o option) bool { return table[a]&o != 0 }
+		has := func(o option) bool { return optionsOf[a]&o != 0 }
 		l := plain(a, most, period, most)
 		l.CountDenied = has(optCountDenied) && options&1 != 0
 		if unit := Unit(options >> 2 & 15); has(optCalendar) && unit > 0 && unit <= Year {

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"math"
 	"slices"
+
+	"limitdb/state"
 )
 
 // Leases limit how much is in flight. Each holder, named by an id, has a share of a
@@ -358,7 +360,10 @@ func bringForward(list []byte, to int64) {
 const never int64 = math.MinInt64
 
 const (
-	timeSize = 8
+	timeSize     = 8
+	longLease    = state.LongLease
+	revisionSize = state.RevisionSize
+	leaseStart   = timeSize + revisionSize // of a state with a revision
 	// leaseSize is the largest number of bytes of one lease's entry.
 	leaseSize = timeSize + binary.MaxVarintLen64 + 1 + MaxLeaseID
 )

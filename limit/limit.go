@@ -94,6 +94,10 @@ const (
 	MaxLog = 65_536
 )
 
+// MaxState is the largest number of bytes of a state of fixed size, of the first
+// state of any key, and of a short log. A buffer of that capacity holds next.
+const MaxState = 64
+
 // Never is the Wait of a decision with nothing to wait for.
 const Never int64 = -1
 
@@ -114,99 +118,12 @@ type Decision struct {
 	Reset int64
 }
 
-// Validate returns an error if Take cannot work with l: ErrAlgorithm, ErrMax,
-// ErrPeriod, ErrBurst, ErrSegments, ErrWarm, ErrCold, ErrCalendar or ErrOption
-// for a field that is out of range or belongs to another algorithm; ErrOverflow
-// if the whole burst takes longer than MaxSpan to come back, or if Period is
-// above MaxPeriod; ErrRate for a rate that loses more than 1 % in whole
-// nanoseconds. A parsed Limit is valid.
-func (l *Limit) Validate() error {
-	switch {
-	case !l.Algorithm.Valid():
-		return ErrAlgorithm
-	case l.Max < 0:
-		return ErrMax
-	case l.Algorithm == LOG && l.Max > MaxLog:
-		return errLogMax
-	case l.Calendar == NoUnit && l.Period < 1, l.Calendar != NoUnit && l.Period != 0:
-		return ErrPeriod
-	case l.Calendar > Year, l.Calendar == NoUnit && l.Zone != nil:
-		return ErrCalendar
-	case l.Burst < 0, l.Burst == 0 && l.Max > 0 && l.Algorithm != QUEUE:
-		return ErrBurst
+// interval returns the emission interval ⌈Period/Max⌉ in ns, 1 or more. Period and
+// Max are positive, so their sum fits in uint64.
+func interval(l *Limit) int64 {
+	if l.Max == 1 {
+		return l.Period
 	}
-	if err := l.validateOptions(); err != nil {
-		return err
-	}
-	switch l.Algorithm {
-	case GCRA, TOKEN, LEAKY, QUEUE:
-		if l.Max > 0 {
-			return l.validateTime()
-		}
-	case WARMUP:
-		return l.validateWarmUp()
-	default:
-		if l.Period > MaxPeriod {
-			return errPeriod
-		}
-	}
-	return nil
-}
-
-// validateWarmUp is validateTime for WARMUP.
-func (l *Limit) validateWarmUp() error {
-	if l.Warm > MaxPeriod {
-		return errWarmSpan
-	}
-	if l.Max == 0 {
-		return nil
-	}
-	var after warmth
-	if !after.take(l, interval(l), l.Max) || !after.fits(0) || after.reset() > MaxPeriod {
-		return errWarmSpan
-	}
-	return l.validateRate()
-}
-
-// validateTime checks how long it takes until all that was taken is back.
-func (l *Limit) validateTime() error {
-	each, times := interval(l), l.Burst
-	switch {
-	case l.Interval:
-		most := together(l)
-		if !inSpan(groups(l.Period, most), l.Burst) { // what another limit has left comes back one by one
-			return errSpan
-		}
-		each, times = l.Period, groups(l.Burst, most)
-	case l.Algorithm == QUEUE:
-		times++ // and the one that goes; what wraps overflows below
-	}
-	if !inSpan(each, times) {
-		return errSpan
-	}
-	if l.Interval {
-		return nil
-	}
-	return l.validateRate()
-}
-
-// inSpan reports whether that many times a time are no longer than MaxSpan.
-func inSpan(each, times int64) bool {
-	over, all := mul(each, times)
-	return over == 0 && all >= 0 && all <= MaxSpan
-}
-
-// validateOptions checks that the options of the algorithm are in range, and that
-// there are no others.
-func (l *Limit) validateOptions() error {
-	allowed, given := table[l.Algorithm], l.given()
-	if others := given &^ allowed; others != 0 {
-		return others.row().bad
-	}
-	for check := allowed & (given | optNeeded); check != 0; {
-		if r := check.next(); r.valid != nil && !r.valid(*l) {
-			return r.bad
-		}
-	}
-	return nil
+	m := uint64(l.Max)
+	return int64((uint64(l.Period) + m - 1) / m)
 }

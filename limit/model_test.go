@@ -201,7 +201,7 @@ func (w walk) limit(a Algorithm) Limit {
 
 // options draws the options that l's algorithm has.
 func (w walk) options(l *Limit) {
-	has := func(o option) bool { return table[l.Algorithm]&o != 0 }
+	has := func(o option) bool { return optionsOf[l.Algorithm]&o != 0 }
 	drawn := func(o option) bool { return has(o) && w.IntN(2) == 0 }
 	if !has(optBurst) {
 		if 0 <= l.Max && l.Max < 1000 {
@@ -249,7 +249,7 @@ func (w walk) other(l Limit) Limit {
 	if l.Calendar == NoUnit {
 		l.Period = w.near(l.Period)
 	}
-	if table[l.Algorithm]&optBurst == 0 {
+	if optionsOf[l.Algorithm]&optBurst == 0 {
 		l.Burst = l.Max
 	}
 	if w.IntN(4) == 0 {

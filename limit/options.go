@@ -53,9 +53,27 @@ const (
 	defaultCold = 3 // Guava's cold factor
 )
 
+// optionsOf has the options of each algorithm, at its number. Parsing, printing, the
+// contract tests, the fuzz targets and the benchmarks range over it.
+//
+// The functions are not in it but in the switches of contract.go: a call
+// through a func value would move the caller's Limit and buffers to the heap.
+// A test makes sure that each algorithm has its cases.
+var optionsOf = [...]option{
+	GCRA:      optBurst,
+	TOKEN:     optBurst | optInterval,
+	LEAKY:     optBurst,
+	QUEUE:     optBurst,
+	WARMUP:    optWarm | optCold,
+	FIXED:     optFirst | optCalendar | optZone | optCountDenied,
+	SLIDING:   optCountDenied,
+	SEGMENTED: optSegments | optCountDenied,
+	LOG:       optCountDenied,
+}
+
 // options has a row for each option, in the order of the bits, in which options are
 // also printed. A new option needs its bit, its row, its field in Limit and a line
-// in given; table.go says which algorithms have it. The parser, the printer, the
+// in given; optionsOf says which algorithms have it. The parser, the printer, the
 // validation and [Options], from which the server describes its commands, read the
 // table.
 var options = [...]optionRow{
@@ -213,7 +231,7 @@ func Options() []Option {
 	for i, r := range options {
 		all[i] = Option{Name: r.name, Value: r.value, Integer: r.integer}
 		for _, a := range Algorithms() {
-			if table[a]&(1<<i) != 0 {
+			if optionsOf[a]&(1<<i) != 0 {
 				all[i].Algorithms = append(all[i].Algorithms, a)
 			}
 		}

@@ -1,9 +1,6 @@
 package limit
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
+import "encoding/binary"
 
 // The pace of a bucket is its emission interval E in ns. A state carries the
 // pace that its time is measured in, so that a limit which changes can convert
@@ -161,14 +158,5 @@ func appendPace(b []byte, e int64, code paceCode) []byte {
 	return binary.LittleEndian.AppendUint16(b, uint16(code))
 }
 
-// scaleUp returns ⌈a·b/c⌉, or the largest int64 if it does not fit. a and b are 0 or
-// more, c is 1 or more.
-func scaleUp(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	lo, carry := bits.Add64(lo, uint64(c)-1, 0)
-	if hi += carry; hi >= uint64(c) {
-		return maxInt64
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, maxInt64))
-}
+// minTerms is the smallest length of a state with the terms of INTERVAL.
+const minTerms = timeLen + 8 + 1 + 1

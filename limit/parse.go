@@ -3,7 +3,6 @@ package limit
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -55,7 +54,7 @@ func (p *Parser) Head(words [][]byte) (n int, err error) {
 		}
 		return 0, fmt.Errorf("%w: period is missing after %s", ErrSyntax, quote(words[1]))
 	}
-	if table[a]&optCalendar != 0 && equalFold(words[2], "CALENDAR") {
+	if optionsOf[a]&optCalendar != 0 && equalFold(words[2], "CALENDAR") {
 		return 4, p.calendar(words[1], words[2:])
 	}
 	return 3, p.rate(words[1], words[2], false)
@@ -119,7 +118,7 @@ func (p *Parser) Option(words [][]byte) (n int, err error) {
 
 // known is the option of that name, if the algorithm has it.
 func (p *Parser) known(word []byte) option {
-	allowed := table[p.limit.Algorithm]
+	allowed := optionsOf[p.limit.Algorithm]
 	for i := range options {
 		if o := option(1) << i; allowed&o != 0 && equalFold(word, options[i].name) {
 			return o
@@ -134,7 +133,7 @@ func (p *Parser) Finish() (l Limit, err error) {
 	if p.seen&optBurst == 0 {
 		p.limit.Burst = p.limit.Max
 	}
-	for missing := table[p.limit.Algorithm] & optNeeded &^ p.seen; missing != 0; {
+	for missing := optionsOf[p.limit.Algorithm] & optNeeded &^ p.seen; missing != 0; {
 		if p.limit, err = missing.next().fill(p.limit); err != nil {
 			return Limit{}, err
 		}
@@ -174,118 +173,4 @@ func (p *Parser) Parse(s string) (Limit, error) {
 
 func isBlank(r rune) bool {
 	return r == ' ' || r == '\t' || r == '\n' || r == '\r'
-}
-
-// unit is a unit of time by its name in a period.
-type unit struct {
-	name  string
-	upper string
-	ns    int64
-}
-
-// units has the longest first, so that the first that divides a period prints
-// it shortest. us and ns are there so that every period has a spelling.
-var units = [...]unit{
-	{"w", "W", 7 * 24 * 3600e9},
-	{"d", "D", 24 * 3600e9},
-	{"h", "H", 3600e9},
-	{"m", "M", 60e9},
-	{"s", "S", 1e9},
-	{"ms", "MS", 1e6},
-	{"us", "US", 1e3},
-	{"ns", "NS", 1},
-}
-
-// parsePeriod reads a period in ns: an integer of milliseconds, or with a unit.
-// A unit alone is one of it, if bare.
-func parsePeriod(word []byte, bare bool) (int64, error) {
-	return parseTime(word, bare, ErrPeriod)
-}
-
-// parseTime is parsePeriod with another error for a time that is not positive.
-func parseTime(word []byte, bare bool, bad error) (int64, error) {
-	ns, err := parseSpan(word, bare, bad)
-	if err == nil && ns == 0 {
-		err = at(bad, word)
-	}
-	return ns, err
-}
-
-// ParseTime reads a time in ns as a period is written, milliseconds or with a
-// unit, but that it may be 0. The errors are ErrTime and ErrOverflow, with the
-// word.
-func ParseTime(word []byte) (ns int64, err error) {
-	return parseSpan(word, false, ErrTime)
-}
-
-// parseSpan reads a time of 0 or more.
-func parseSpan(word []byte, bare bool, bad error) (int64, error) {
-	digits := 0
-	for digits < len(word) && isDigit(word[digits]) {
-		digits++
-	}
-	scale := int64(0)
-	if digits == len(word) {
-		scale = 1e6
-	}
-	for i := range units {
-		if equalFold(word[digits:], units[i].upper) {
-			scale = units[i].ns
-		}
-	}
-	if scale == 0 || digits == 0 && (!bare || len(word) == 0) {
-		return 0, at(bad, word)
-	}
-	n := int64(1)
-	if digits > 0 {
-		var fits bool
-		if n, fits = decimal(word[:digits]); !fits {
-			return 0, at(ErrOverflow, word)
-		}
-	}
-	over, ns := mul(n, scale)
-	if over != 0 || ns < 0 {
-		return 0, at(ErrOverflow, word)
-	}
-	return ns, nil
-}
-
-// parseInt reads an int64 of 0 or more, digits alone. The error for anything
-// else is bad.
-func parseInt(word []byte, bad error) (int64, error) {
-	for _, c := range word {
-		if !isDigit(c) {
-			return 0, at(bad, word)
-		}
-	}
-	n, fits := decimal(word)
-	if len(word) == 0 || !fits {
-		return 0, at(bad, word)
-	}
-	return n, nil
-}
-
-// parseRange reads an integer from least to most.
-func parseRange(word []byte, least, most int64, bad error) (int64, error) {
-	n, err := parseInt(word, bad)
-	if err == nil && (n < least || n > most) {
-		err = at(bad, word)
-	}
-	return n, err
-}
-
-// decimal is the value of digits, and whether it fits.
-func decimal(digits []byte) (n int64, fits bool) {
-	for _, c := range digits {
-		d := int64(c - '0')
-		if n > (math.MaxInt64-d)/10 {
-			return 0, false
-		}
-		n = n*10 + d
-	}
-	return n, true
-}
-
-func isDigit(c byte) bool {
-	return '0' <= c && c <= '9'
 }

@@ -34,31 +34,3 @@ func (l *Limit) appendOptions(b []byte) []byte {
 	}
 	return b
 }
-
-// appendPeriod appends a period of ns, as short as can be: one of a unit is the
-// unit alone.
-func appendPeriod(b []byte, ns int64) []byte {
-	if u := unitOf(ns); ns == u.ns {
-		return append(b, u.name...)
-	}
-	return appendTime(b, ns)
-}
-
-// appendTime appends a time of ns, as short as can be.
-func appendTime(b []byte, ns int64) []byte {
-	u := unitOf(ns)
-	b = strconv.AppendInt(b, ns/u.ns, 10)
-	return append(b, u.name...)
-}
-
-// unitOf is the longest unit that divides ns.
-func unitOf(ns int64) unit {
-	u := units[len(units)-1]
-	for _, longer := range units {
-		if ns != 0 && ns%longer.ns == 0 {
-			u = longer
-			break
-		}
-	}
-	return u
-}

@@ -45,22 +45,6 @@ import "math"
 // largest Max and the least D = (n−1)·S. Whatever the limit becomes, a request
 // counts for at least D.
 
-// segments is the state in force, if there is one, without its counts. The counts
-// are a slice of the state and are passed beside the struct, because a slice that
-// is stored through a pointer escapes.
-type segments struct {
-	end    int64  // when the newest leaves
-	width  int    // bytes of a count
-	period int64  // of the limit whose sub-windows these are
-	n      int64  // how many sub-windows count
-	length int64  // S
-	since  int64  // how many sub-windows have begun since the newest
-	total  uint64 // of counts, or the largest uint64
-	moved  int64  // the count of the current sub-window, in place of all others
-	live   bool   // there is a state in force
-	other  bool   // it has other sub-windows than the limit
-}
-
 // segmentedTake is Take for SEGMENTED.
 func segmentedTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
 	var s segments

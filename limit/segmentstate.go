@@ -8,6 +8,22 @@ import (
 
 // How a state of SEGMENTED is read and written; segmented.go draws it.
 
+// segments is the state in force, if there is one, without its counts. The counts
+// are a slice of the state and are passed beside the struct, because a slice that
+// is stored through a pointer escapes.
+type segments struct {
+	end    int64  // when the newest leaves
+	width  int    // bytes of a count
+	period int64  // of the limit whose sub-windows these are
+	n      int64  // how many sub-windows count
+	length int64  // S
+	since  int64  // how many sub-windows have begun since the newest
+	total  uint64 // of counts, or the largest uint64
+	moved  int64  // the count of the current sub-window, in place of all others
+	live   bool   // there is a state in force
+	other  bool   // it has other sub-windows than the limit
+}
+
 // read reads a state, with all counts that are in it.
 func (s *segments) read(state []byte) (counts []byte, period, n int64, err error) {
 	const shortest = 8 + 1 + 1

@@ -20,12 +20,9 @@ import (
 // back. base says how much was cut off.
 
 const (
-	longLeases   = state.LongLeases
-	longLog      = state.LongLog
-	longLease    = state.LongLease
-	revisionSize = state.RevisionSize
-	leaseStart   = timeSize + revisionSize
-	logStart     = timeSize + 1 + revisionSize
+	longLeases = state.LongLeases
+	longLog    = state.LongLog
+	logStart   = timeSize + 1 + revisionSize
 )
 
 // Since notes what a state was. The zero value notes none.

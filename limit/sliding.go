@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -376,14 +375,6 @@ func (w *slidingWindow) read(state []byte) error {
 	return nil
 }
 
-// compareProducts returns −1, 0 or 1 as a·b is less than, equal to or more than c·d, all
-// of which are 0 or more.
-func compareProducts(a, b, c, d int64) int {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	high, low := bits.Mul64(uint64(c), uint64(d))
-	return cmp.Or(cmp.Compare(hi, high), cmp.Compare(lo, low))
-}
-
 // put writes the windows over dst. Windows whose counts are 0 are written as expired.
 func (w *slidingWindow) put(dst []byte) []byte {
 	end, prev, cur := w.end, w.prev, w.cur
@@ -399,41 +390,4 @@ func (w *slidingWindow) put(dst []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(prev))
 	b = binary.AppendUvarint(b, uint64(cur))
 	return append(dst[:0], b...)
-}
-
-// remaining returns how much of most is left.
-func remaining(most int64, used uint64) int64 {
-	if used >= uint64(most) {
-		return 0
-	}
-	return most - int64(used)
-}
-
-// share returns ⌈n·part/whole⌉, for a part from 0 to the whole.
-func share(n, part, whole int64) int64 {
-	if n == 0 || part == whole {
-		return n
-	}
-	q, exact := mulDiv(n, part, whole)
-	if !exact {
-		q++
-	}
-	return q
-}
-
-// mulDiv returns ⌊a·b/c⌋, which must be less than 2⁶³, and whether it is exact.
-// a and b are 0 or more, c is 1 or more.
-func mulDiv(a, b, c int64) (q int64, exact bool) {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	quo, rem := divide(hi, lo, c)
-	return int64(quo), rem == 0
-}
-
-// divide is bits.Div64, and faster where hi is 0.
-func divide(hi, lo uint64, by int64) (quo, rem uint64) {
-	if hi == 0 {
-		quo = lo / uint64(by)
-		return quo, lo - quo*uint64(by)
-	}
-	return bits.Div64(hi, lo, uint64(by))
 }

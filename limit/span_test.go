@@ -12,7 +12,7 @@ func drawLongest(t *rapid.T, a Algorithm) Limit {
 	l := plain(a, rapid.OneOf(rapid.Int64Range(1, 1000), rapid.Int64Range(1, 1_000_000_000)).Draw(t, "max"),
 		rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, MaxSpan)).Draw(t, "period"),
 		rapid.Int64Range(1, MaxSpan).Draw(t, "burst"))
-	if table[a]&optInterval != 0 {
+	if optionsOf[a]&optInterval != 0 {
 		l.Interval = rapid.Bool().Draw(t, "interval")
 	}
 	for !l.Interval && !holds(l.Max, l.Period, interval(&l)) {

@@ -1,7 +1,5 @@
 package limit
 
-import "encoding/binary"
-
 // TOKEN with INTERVAL: the token bucket whose tokens arrive together, Max of them
 // once a Period, as in Bucket4j's "intervally" refill. The first Period begins
 // when a full bucket is taken from. A bucket that holds less than Max gets only as
@@ -44,14 +42,6 @@ import "encoding/binary"
 // the other algorithms, the missing tokens are what is in use.
 //
 // Promise: in any time t, at most Burst + Max·⌈t/Period⌉.
-
-// together returns how many tokens arrive at once.
-func together(l *Limit) int64 {
-	if l.Burst < l.Max && l.Burst > 0 {
-		return l.Burst
-	}
-	return l.Max
-}
 
 // intervalUse is what is in use according to a state, under an INTERVAL limit.
 type intervalUse struct {
@@ -323,19 +313,4 @@ func intervalRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []
 	}
 	*d = Decision{Limit: l.Burst, Remaining: max(0, l.Burst-u.missing), Wait: Never, Reset: u.ahead}
 	return next, nil
-}
-
-// olderMissing reads what follows the time in an INTERVAL state of an older file:
-// a uvarint, 1 or more.
-func olderMissing(state []byte) (missing int64, ok bool) {
-	n, size := binary.Uvarint(state[timeLen:])
-	return int64(n), size == len(state)-timeLen && int64(n) > 0
-}
-
-// groups returns ⌈n/size⌉. n is 1 or more.
-func groups(n, size int64) int64 {
-	if n <= size {
-		return 1
-	}
-	return int64((uint64(n) + uint64(size) - 1) / uint64(size))
 }

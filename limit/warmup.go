@@ -365,19 +365,6 @@ func (w *warmth) put(dst []byte, now int64) []byte {
 	return append(dst[:0], b...) // in one piece: a dst that is too small stays as it is
 }
 
-// scale returns ⌊ns·to/from⌋ or the largest int64, and whether that is exact.
-func scale(ns, to, from int64) (scaled int64, exact bool) {
-	hi, lo := bits.Mul64(uint64(ns), uint64(to))
-	if hi >= uint64(from) {
-		return math.MaxInt64, false
-	}
-	quo, rem := bits.Div64(hi, lo, uint64(from))
-	if quo > math.MaxInt64 {
-		return math.MaxInt64, false
-	}
-	return int64(quo), rem == 0
-}
-
 // reset returns the time until the key is cold and owes nothing.
 func (w *warmth) reset() int64 { return w.owed + w.heat }
 

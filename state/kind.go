@@ -2,9 +2,7 @@
 // what is inside.
 package state
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // Kind says what a key holds: the state of an algorithm of limits, leases, or a value. The numbers
 // are written to disk, so they never change.
@@ -118,12 +116,15 @@ func (k Kind) Value() (of Kind, timed, ok bool) {
 // Lasting returns the kind of values of the same form as k that never expire.
 func (k Kind) Lasting() Kind { return k | 1 }
 
+// Name returns the kind's name in upper case, "" if keys have no such kind.
+func (k Kind) Name() string { return k.row().name }
+
 // String returns the kind's name in upper case.
 func (k Kind) String() string {
 	if !k.Known() {
 		return "Kind(" + strconv.Itoa(int(k)) + ")"
 	}
-	return k.row().name
+	return k.Name()
 }
 
 // TypeName returns the kind's name in lower case, which is the reply of the TYPE command; "none" if keys have

@@ -1,8 +1,6 @@
 package state
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // A long state of LOG, one of leases of LongLease bytes or more, and long values have a revision, which grows by one
 // with each record of a change. It is the end of the state's head: the expiry if there is one, the tag of

@@ -16,7 +16,7 @@ func TestNames(t *testing.T) {
 				t.Errorf("Lookup(%q) = %v, %t", name, got, ok)
 			}
 		}
-		if table[a] == 0 {
+		if optionsOf[a] == 0 {
 			t.Errorf("%v has no options", a)
 		}
 	}

@@ -52,28 +52,10 @@ func Prolong(s []byte, until int64) { state.Prolong(s, until) }
 // SameFamily is state.SameFamily.
 func SameFamily(a, b Kind) bool { return state.SameFamily(a, b) }
 
-// table has the options of each algorithm, at its number. Parsing, printing, the
-// contract tests, the fuzz targets and the benchmarks range over it.
-//
-// The functions are not in it but in the switches of contract.go: a call
-// through a func value would move the caller's Limit and buffers to the heap.
-// A test makes sure that each algorithm has its cases.
-var table = [...]option{
-	GCRA:      optBurst,
-	TOKEN:     optBurst | optInterval,
-	LEAKY:     optBurst,
-	QUEUE:     optBurst,
-	WARMUP:    optWarm | optCold,
-	FIXED:     optFirst | optCalendar | optZone | optCountDenied,
-	SLIDING:   optCountDenied,
-	SEGMENTED: optSegments | optCountDenied,
-	LOG:       optCountDenied,
-}
-
 // Algorithms returns every algorithm of limits, in the order of their numbers.
 func Algorithms() []Algorithm {
-	all := make([]Algorithm, 0, len(table))
-	for a := range Algorithm(len(table)) {
+	var all []Algorithm
+	for a := range Algorithm(state.LEASE) {
 		if a.Valid() {
 			all = append(all, a)
 		}
@@ -92,8 +74,8 @@ func names() string {
 
 // Lookup finds an algorithm of limits by its name, in any case.
 func Lookup(name []byte) (Algorithm, bool) {
-	for a := range Algorithm(len(table)) {
-		if a.Valid() && equalFold(name, a.Kind().String()) {
+	for a := range Algorithm(state.LEASE) {
+		if is := a.Kind().Name(); is != "" && equalFold(name, is) {
 			return a, true
 		}
 	}
@@ -110,21 +92,5 @@ func (a Algorithm) String() string {
 	if !a.Valid() {
 		return "Algorithm(" + strconv.Itoa(int(a)) + ")"
 	}
-	return a.Kind().String()
-}
-
-// equalFold compares ASCII letters in any case; upper is in upper case.
-func equalFold(word []byte, upper string) bool {
-	if len(word) != len(upper) {
-		return false
-	}
-	for i, c := range word {
-		if 'a' <= c && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		if c != upper[i] {
-			return false
-		}
-	}
-	return true
+	return a.Kind().Name()
 }
