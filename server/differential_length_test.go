@@ -11,6 +11,9 @@ import (
 // longest is the longest text that is drawn. What a few of them are appended to is still shorter than a string may be.
 const longest = 9000
 
+// ofNumbers is the kind of value that is a list of numbers, which has a form of its own from a length on.
+const ofNumbers = 8
+
 // length returns a length, mostly about a constant of the code.
 func (g *twins) length() int { return g.lengths.Draw(g.IntN, longest) }
 
@@ -29,14 +32,34 @@ func (g *twins) parts(n int) (all []string) {
 	return all
 }
 
+// numbers returns numbers, as scripts pass them to commands, that have about n bytes together.
+func (g *twins) numbers(n int) (all []string) {
+	for n >= 0 {
+		at := float64(g.now)
+		switch g.IntN(8) {
+		case 0:
+			at = float64(g.IntN(3))
+		default:
+			at += float64(g.IntN(1<<20)) / 1024
+		}
+		all = append(all, strconv.FormatFloat(at, 'g', 17, 64))
+		n -= len(all[len(all)-1]) + 1
+	}
+	return all[:min(len(all), 1000)]
+}
+
 func (g *twins) pickInt(of ...int) int { return of[g.IntN(len(of))] }
 
 // growing makes a value of such a length, often with an expiry, and changes it some times: it grows and shrinks, and
 // gets another expiry or none. Sometimes all this is one transaction.
 func (g *twins) growing() (all []twin) {
-	kind := g.IntN(8)
+	kind := g.IntN(9)
 	k, n := g.key(), g.length()
-	if kind < 4 {
+	switch {
+	case kind == ofNumbers:
+		k = g.ofType("l")
+		n = max(n, g.IntN(longest))
+	case kind < 4:
 		k = g.ofType(g.pick("z", "h", "l", "s"))
 	}
 	all = append(all, plain("DEL", k), g.whole(kind, k, n))
@@ -74,6 +97,8 @@ func (g *twins) whole(kind int, k string, n int) twin {
 		w = plain(g.pick("RPUSH", "LPUSH"), k).with(g.parts(n)...)
 	case 3:
 		w = plain("SADD", k).with(g.parts(n)...)
+	case ofNumbers:
+		w = plain(g.pick("RPUSH", "LPUSH"), k).with(g.numbers(n)...)
 	default:
 		w = plain("SET", k, strings.Repeat("x", n))
 		if g.IntN(2) == 0 {
@@ -128,6 +153,8 @@ func (g *twins) changed(kind int, k string, n int) twin {
 			return plain("SREM", k, more)
 		}
 		return plain("SADD", k, more)
+	case ofNumbers:
+		return g.changedNumbers(k, n)
 	}
 	switch g.IntN(6) {
 	case 0:
@@ -140,4 +167,24 @@ func (g *twins) changed(kind int, k string, n int) twin {
 		return plain("INCR", k)
 	}
 	return plain("APPEND", k, more)
+}
+
+// changedNumbers is a command that changes a list of numbers at its ends. Now and then an element is no number.
+func (g *twins) changedNumbers(k string, n int) twin {
+	some := strconv.Itoa(g.IntN(g.pickInt(4, 100, 1000)))
+	switch g.IntN(8) {
+	case 0:
+		return plain(g.pick("LPOP", "RPOP"), k, some)
+	case 1:
+		return plain("LTRIM", k, some, "-1")
+	case 2:
+		return plain("LTRIM", k, "0", "-"+some)
+	case 3:
+		return plain("LRANGE", k, some, g.pick("-1", "-100"))
+	}
+	w := plain(g.pick("LPUSH", "RPUSH"), k).with(g.numbers(g.IntN(g.pickInt(1, 40, 3000)))...)
+	if g.IntN(12) == 0 {
+		w = w.with(g.pick("x", "1e3", "007", "1.50"))
+	}
+	return w
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"limitdb/engine"
 	"limitdb/internal/journal"
@@ -64,9 +65,9 @@ func TestEveryCommand(t *testing.T) {
 		total, rounds = 0, 1
 	}
 	lengths := testlengths.Read(t, 2<<20)
-	begin, ran := time.Now(), map[string]int{}
+	begin, ran, kinds := time.Now(), map[string]int{}, map[limit.Kind]int{}
 	for ; rounds > 0 || time.Since(begin) < total; rounds-- {
-		r := &everyCommand{t: t, seed: seed, ran: ran, lengths: lengths}
+		r := &everyCommand{t: t, seed: seed, ran: ran, kinds: kinds, lengths: lengths}
 		r.round()
 		if t.Failed() {
 			return
@@ -81,6 +82,11 @@ func TestEveryCommand(t *testing.T) {
 		}
 	}
 	t.Logf("%d commands", n)
+	for _, k := range []limit.Kind{limit.STRING, limit.LONGSTRING, limit.SORTEDSET, limit.HASH, limit.LIST, limit.SET, limit.NUMBERS} {
+		if os.Getenv("LIMITDB_SEED") == "" && (kinds[k] == 0 || kinds[k.Lasting()] == 0) {
+			t.Errorf("kind %d: %d that expire, %d that do not", k, kinds[k], kinds[k.Lasting()])
+		}
+	}
 }
 
 // everyCommand is a run of random commands.
@@ -88,7 +94,8 @@ type everyCommand struct {
 	t       *testing.T
 	seed    uint64
 	lengths testlengths.Lengths
-	ran     map[string]int // how often each command ran
+	ran     map[string]int     // how often each command ran
+	kinds   map[limit.Kind]int // how many keys of each kind were compared
 
 	g      *anyWords
 	twins  *twins
@@ -369,6 +376,10 @@ func (r *everyCommand) compareStates() {
 	all, bare := live(r.t, r.a.engine, now)
 	replayed, _ := live(r.t, r.log.again, now)
 	_, other := live(r.t, r.b.states(), now)
+	for _, state := range bare {
+		kind, _ := utf8.DecodeRuneInString(state)
+		r.kinds[limit.Kind(kind)]++
+	}
 	r.same("its journal", all, replayed)
 	r.same("the second server", bare, other)
 	if key, missed := r.log.again.Missed(now); missed {
