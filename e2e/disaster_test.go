@@ -123,7 +123,7 @@ func TestDamagedNode(t *testing.T) {
 		undo()
 	}
 	change(filepath.Join(raft, "clock"), flip)
-	if r := run(t, "", plainBinary(t), "check", n.Dir); r.Code != 0 || !strings.Contains(r.Stdout, "damaged: ") || !strings.Contains(r.Stdout, "\nall is well\n") {
+	if r := run(t, "", plainBinary(t), "check", n.Dir); r.Code != 0 || !strings.Contains(r.Stdout, "damaged: ") || !strings.Contains(r.Stdout, "\nall else is well\n") {
 		t.Errorf("a damaged note: exit %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	n.restart(t)
