@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"limitdb/internal/disk"
 )
 
 // ErrBackupName is returned for a name that a backup cannot have, such as that of one of the store's own
@@ -93,11 +95,7 @@ func (s *Store) link(dir string, m *manifest) error {
 			return err
 		}
 	}
-	tmp, err := writeTmp(s.fs, dir, manifestName, m.appendTo(nil))
-	if err != nil {
-		return err
-	}
-	if err := putInPlace(s.fs, dir, tmp); err != nil {
+	if err := disk.Replace(s.fs, filepath.Join(dir, manifestName), m.appendTo(nil)); err != nil {
 		return err
 	}
 	return s.fs.SyncDir(parent(dir))

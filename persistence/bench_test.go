@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"limitdb/engine"
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -25,7 +26,7 @@ func enginePart(e *engine.Engine) Part {
 func openBench(b *testing.B, dir string, e *engine.Engine, policy Policy) (*Store, Loaded) {
 	b.Helper()
 	return openLoaded(b, Options{
-		Dir: dir, FS: OS{}, Parts: []Part{enginePart(e)}, Policy: policy,
+		Dir: dir, FS: disk.OS{}, Parts: []Part{enginePart(e)}, Policy: policy,
 		Now: func() int64 { return startAt }, Workers: runtime.GOMAXPROCS(0),
 	})
 }
@@ -100,7 +101,7 @@ func BenchmarkCommit(b *testing.B) {
 		dst.Add(&records)
 		return false
 	}
-	s, _ := openLoaded(b, Options{Dir: b.TempDir(), FS: OS{}, Parts: []Part{part}, Policy: Never, Now: func() int64 { return startAt }})
+	s, _ := openLoaded(b, Options{Dir: b.TempDir(), FS: disk.OS{}, Parts: []Part{part}, Policy: Never, Now: func() int64 { return startAt }})
 	b.SetBytes(int64(len(records.Bytes)))
 	for b.Loop() {
 		s.commit()

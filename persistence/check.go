@@ -17,7 +17,7 @@ import (
 type CheckOptions struct {
 	Dir string
 	// FS is the file system of Dir; nil means the system's, and then Check locks Dir while it runs.
-	FS FS
+	FS disk.FS
 	// Repair is the path of a directory to make and fill with everything that can still be read; "" means
 	// none.
 	Repair string
@@ -61,7 +61,7 @@ type FileReport struct {
 // checker is a Check in progress.
 type checker struct {
 	o    CheckOptions
-	fs   FS
+	fs   disk.FS
 	rep  Report
 	man  *manifest // as far as it is known
 	fix  *repairer // nil without Repair
@@ -81,7 +81,7 @@ type checker struct {
 func Check(o CheckOptions) (*Report, error) {
 	c := &checker{o: o, fs: o.FS}
 	if c.fs == nil {
-		c.fs = OS{}
+		c.fs = disk.OS{}
 		lock, err := disk.Lock(o.Dir, false)
 		if err != nil {
 			return nil, err
@@ -301,7 +301,7 @@ func (c *checker) file(name string, seq uint64) (uint64, error) {
 
 // known returns a reader for a file whose header is damaged, with the id from the MANIFEST, since the
 // checksums need the id. It returns nil if the MANIFEST does not have it.
-func (c *checker) known(name string, f File, kind fileKind, size int64) *reader {
+func (c *checker) known(name string, f disk.File, kind fileKind, size int64) *reader {
 	h := header{kind: kind, version: formatVersion, instance: c.man.instance}
 	if b := c.man.base; b != nil && b.name() == name {
 		h.id = b.id

@@ -1,6 +1,10 @@
 package persistence
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"limitdb/internal/disk"
+)
 
 // Close stops the store's goroutines, makes everything durable, notes that in CLEAN, and unlocks the
 // directory. The caller must have stopped making changes. Without CLEAN, the next start knows that something
@@ -51,11 +55,7 @@ func (s *Store) writeClean() error {
 		return err
 	}
 	c.instance, c.header.id, c.header.boot = s.man.instance, id, s.boot
-	tmp, err := writeTmp(s.fs, s.o.Dir, cleanName, c.appendTo(nil))
-	if err != nil {
-		return err
-	}
-	return putInPlace(s.fs, s.o.Dir, tmp)
+	return disk.Replace(s.fs, filepath.Join(s.o.Dir, cleanName), c.appendTo(nil))
 }
 
 // parent returns the directory that contains dir.

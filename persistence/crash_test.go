@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/internal/disk"
+	"limitdb/internal/disk/disktest"
 	"limitdb/internal/journal"
 )
 
@@ -21,7 +23,7 @@ const (
 type world struct {
 	t      *testing.T
 	rng    *rand.Rand
-	fs     *memFS
+	fs     *disktest.Mem
 	policy Policy
 	hist   *history
 	// zeros is how many are written ahead under Always; fickle changes the policy now and then.
@@ -58,7 +60,7 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64, policy Policy) *world {
 	return &world{
-		t: t, rng: seeded(seed), fs: newMemFS(dataDir), policy: policy, hist: newHistory(12),
+		t: t, rng: seeded(seed), fs: disktest.New(dataDir), policy: policy, hist: newHistory(12),
 		wall: startAt, boot: hour, bootID: 1,
 		zeros: []int{300, 1000, 5000, 0}[seed%4], split: []int{0, 300, 1000}[seed%3],
 	}
@@ -66,7 +68,7 @@ func newWorld(t *testing.T, seed uint64, policy Policy) *world {
 
 func (w *world) now() int64 { return w.wall + w.ahead }
 
-func (w *world) options(fs FS) Options {
+func (w *world) options(fs disk.FS) Options {
 	return Options{
 		Dir: dataDir, FS: fs, Parts: []Part{w.part()}, Policy: w.policy,
 		Now: w.now, Boot: func() (uint64, int64) { return w.bootID, w.boot },
@@ -92,7 +94,7 @@ func (e entropy) Read(b []byte) (int, error) {
 }
 
 // start opens the store and compares what it finds with the history.
-func (w *world) start(fs FS) error {
+func (w *world) start(fs disk.FS) error {
 	w.table = newTable(1 + w.rng.IntN(5))
 	w.table.onCopy = w.between
 	w.table.onCut = w.meanwhile
@@ -123,7 +125,7 @@ func (w *world) start(fs FS) error {
 	}
 	w.store = s
 	if w.pairing {
-		w.fs.syncing = w.duringSync
+		w.fs.Syncing = w.duringSync
 	}
 	return nil
 }
@@ -292,7 +294,7 @@ func (w *world) turnOff() {
 		w.hist.ack(w.hist.mark())
 		w.latest = 0
 		w.table.retire()
-	} else if !w.fs.crashed {
+	} else if !w.fs.Crashed {
 		w.t.Fatal(err)
 	}
 }
@@ -320,7 +322,7 @@ func (w *world) turnOn() {
 	if err == nil {
 		s.SetPolicy(policy)
 		w.hist.ack(on)
-	} else if !w.fs.crashed {
+	} else if !w.fs.Crashed {
 		w.t.Fatal(err)
 	}
 }
@@ -358,7 +360,7 @@ func (w *world) step() {
 		if err := w.store.Snapshot(); err == nil {
 			w.noteDurable()
 			w.hist.ack(w.copied) // both the log and the base have it
-		} else if !errors.Is(err, errCrashed) && !errors.Is(err, ErrFailed) {
+		} else if !errors.Is(err, disktest.ErrCrashed) && !errors.Is(err, ErrFailed) {
 			w.t.Fatal(err)
 		}
 	default:
@@ -377,7 +379,7 @@ func (w *world) killed() {
 
 // crash cuts the power. The machine starts again a little later, or with a wrong clock.
 func (w *world) crash() {
-	w.fs = w.fs.crash(w.rng)
+	w.fs = w.fs.Crash(w.rng)
 	w.ahead = 0
 	w.bootID++
 	w.boot = int64(w.rng.IntN(1e9))
@@ -392,45 +394,45 @@ func (w *world) crash() {
 // life runs a store through crashes and ends.
 func (w *world) life() {
 	for range 6 {
-		w.fs.left = -1
+		w.fs.Left = -1
 		if w.rng.IntN(5) > 0 {
-			w.fs.left = w.rng.IntN(100)
+			w.fs.Left = w.rng.IntN(100)
 		}
 		if err := w.start(w.fs); err == nil {
 			for range w.rng.IntN(120) {
 				w.step()
-				if w.fs.crashed || w.fatal != nil {
+				if w.fs.Crashed || w.fatal != nil {
 					break
 				}
 			}
-			if !w.fs.crashed && !w.off && w.rng.IntN(2) == 0 {
-				w.fs.syncing = nil // nobody writes any more
+			if !w.fs.Crashed && !w.off && w.rng.IntN(2) == 0 {
+				w.fs.Syncing = nil // nobody writes any more
 				if err := w.store.Close(); err == nil {
 					w.hist.ack(w.hist.mark())
 					w.latest = max(w.latest, w.changedAt)
-				} else if !w.fs.crashed {
+				} else if !w.fs.Crashed {
 					w.t.Fatal(err)
 				}
 			}
-		} else if !errors.Is(err, errCrashed) {
+		} else if !errors.Is(err, disktest.ErrCrashed) {
 			w.t.Fatal(err)
 		}
-		if w.fs.crashed || w.rng.IntN(3) > 0 {
+		if w.fs.Crashed || w.rng.IntN(3) > 0 {
 			if w.store != nil && w.store.cur != nil && w.store.cur.length > w.store.cur.end {
 				w.aheads++
 			}
 			w.crash()
 		} else { // only the process was killed: the kernel still has everything written
-			w.fs.syncing = nil
+			w.fs.Syncing = nil
 			w.killed()
 		}
-		if w.rng.IntN(10) == 0 && w.fs.dirs[dataDir].now[manifestName] != nil {
+		if w.rng.IntN(10) == 0 && w.fs.Dir(dataDir)[manifestName] != nil {
 			if err := sound(w); err != nil {
 				w.t.Fatalf("check: %v", err)
 			}
 		}
 	}
-	w.fs.left = -1
+	w.fs.Left = -1
 	if err := w.start(w.fs); err != nil {
 		w.t.Fatal(err)
 	}

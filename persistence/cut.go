@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"limitdb/internal/disk"
 )
 
 // cutTail keeps a copy of a torn tail and cuts the tail off. Without a torn tail it cuts off zeros only, and
@@ -56,7 +58,7 @@ func (r *recovery) cutOff(l *reader, off, end int64, reason string) (aside strin
 }
 
 // copyRange copies part of a file to a new file and syncs it. The new file's name is not durable yet.
-func copyRange(fsys FS, from File, off, end int64, name string) error {
+func copyRange(fsys disk.FS, from disk.File, off, end int64, name string) error {
 	f, err := fsys.Create(name)
 	if err != nil {
 		return err
@@ -65,10 +67,10 @@ func copyRange(fsys FS, from File, off, end int64, name string) error {
 	var buf []byte
 	for at := off; at < end; at += int64(len(buf)) {
 		buf = grow(buf, min(chunkBytes, end-at))
-		if err := readAt(from, buf, at); err != nil {
+		if err := disk.ReadFull(from, buf, at); err != nil {
 			return err
 		}
-		if err := writeAll(f, buf, at-off); err != nil {
+		if _, err := f.WriteAt(buf, at-off); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"limitdb/internal/disk/disktest"
 	"limitdb/internal/journal"
 )
 
@@ -50,8 +51,8 @@ func makeImage(t *testing.T, size int, marked bool, zeros int) *image {
 	}
 	im.log = w.store.man.logs[0].name()
 	im.files = map[string][]byte{}
-	for name, n := range w.fs.dirs[dataDir].now {
-		im.files[name] = slices.Clone(n.durable)
+	for name, n := range w.fs.Dir(dataDir) {
+		im.files[name] = slices.Clone(n.Durable)
 	}
 	return im
 }
@@ -76,7 +77,7 @@ func (im *image) open(t *testing.T, log []byte) ([]byte, Loaded, error) {
 	files := maps.Clone(im.files)
 	files[im.log] = log
 	for name, data := range files {
-		w.fs.dirs[dataDir].now[name] = &inode{data: data, durable: slices.Clone(data)}
+		w.fs.Dir(dataDir)[name] = disktest.File(data)
 	}
 	w.table = newTable(2)
 	s, err := Open(w.options(w.fs))
@@ -188,7 +189,7 @@ func everyBitFlipped(t *testing.T, im *image) {
 	}
 }
 
-// A log in which a batch or a sector has become zeros is refused, too: the batches after it show that it was
+// A log in which a batch or a disktest.Sector has become zeros is refused, too: the batches after it show that it was
 // not the end.
 func TestLogWithPartsZeroed(t *testing.T) {
 	im := makeImage(t, 16<<10, true, 1500)
@@ -217,8 +218,8 @@ func TestLogWithPartsZeroed(t *testing.T) {
 		zeroed(from, last+batchHeaderSize)
 		from = end
 	}
-	for at := sector; at < len(log); at += sector {
-		zeroed(at, min(len(log), at+sector))
+	for at := disktest.Sector; at < len(log); at += disktest.Sector {
+		zeroed(at, min(len(log), at+disktest.Sector))
 	}
 }
 
@@ -252,8 +253,8 @@ func directoryWithBitsFlipped(t *testing.T, policy Policy, zeros int) {
 	}
 	want := w.joined()
 	im := &image{files: map[string][]byte{}}
-	for name, n := range w.fs.dirs[dataDir].now {
-		im.files[name] = n.durable
+	for name, n := range w.fs.Dir(dataDir) {
+		im.files[name] = n.Durable
 	}
 	if len(im.files) != 4 {
 		t.Fatalf("%d files, want MANIFEST, CLEAN, a base and a log", len(im.files))
@@ -346,8 +347,8 @@ func unsyncedImage(t *testing.T, sameBoot bool) *image {
 		}
 	}
 	im.log = w.store.man.logs[0].name()
-	for name, n := range w.fs.dirs[dataDir].now {
-		im.files[name] = slices.Clone(n.data)
+	for name, n := range w.fs.Dir(dataDir) {
+		im.files[name] = slices.Clone(n.Data)
 	}
 	return im
 }
@@ -360,7 +361,7 @@ func TestOlderManifest(t *testing.T) {
 		if err := w.start(w.fs); err != nil {
 			t.Fatal(err)
 		}
-		manifest := func() *inode { return w.fs.dirs[dataDir].now[manifestName] }
+		manifest := func() *disktest.Inode { return w.fs.Dir(dataDir)[manifestName] }
 		set := func(n int) {
 			w.table.set(1, keyOf(n), stateAt(w.now()+hour))
 			w.store.commit()
@@ -373,8 +374,8 @@ func TestOlderManifest(t *testing.T) {
 		if err := w.store.Close(); err != nil {
 			t.Fatal(err)
 		}
-		newest := slices.Clone(manifest().data)
-		manifest().data = slices.Clone(w.fs.dirs[dataDir+"/monday"].now[manifestName].data)
+		newest := slices.Clone(manifest().Data)
+		manifest().Data = slices.Clone(w.fs.Dir(dataDir + "/monday")[manifestName].Data)
 		w.bootID += boots
 		before, _ := w.fs.List(dataDir)
 		w.table = newTable(2)
@@ -395,7 +396,7 @@ func TestOlderManifest(t *testing.T) {
 		}
 		for dir, data := range map[string][]byte{dataDir: newest, "/copy": nil} {
 			if data != nil {
-				manifest().data = data
+				manifest().Data = data
 			}
 			w.table = newTable(2)
 			o := w.options(w.fs)
@@ -472,7 +473,7 @@ func TestDamageThatIsNoTail(t *testing.T) {
 		_, err = s.Load()
 		return err
 	}
-	file := func(w *world, name string) *inode { return w.fs.dirs[dataDir].now[name] }
+	file := func(w *world, name string) *disktest.Inode { return w.fs.Dir(dataDir)[name] }
 	for _, test := range []struct {
 		name string
 		do   func(w *world)
@@ -487,7 +488,7 @@ func TestDamageThatIsNoTail(t *testing.T) {
 			}
 			write(w)
 			n := file(w, name)
-			n.data = n.data[:len(n.data)-1]
+			n.Data = n.Data[:len(n.Data)-1]
 		}, nil},
 		{"the older of two logs lacks its last batch", func(w *world) {
 			write(w)
@@ -498,42 +499,42 @@ func TestDamageThatIsNoTail(t *testing.T) {
 			}
 			write(w)
 			n := file(w, name)
-			n.data = n.data[:end]
+			n.Data = n.Data[:end]
 		}, nil},
 		{"a batch is there twice", func(w *world) {
 			from := w.store.cur.end
 			write(w)
 			n := file(w, w.store.man.logs[0].name())
-			n.data = append(n.data, n.data[from:]...)
+			n.Data = append(n.Data, n.Data[from:]...)
 		}, nil},
 		{"a log is missing", func(w *world) {
 			write(w)
-			delete(w.fs.dirs[dataDir].now, w.store.man.logs[0].name())
+			delete(w.fs.Dir(dataDir), w.store.man.logs[0].name())
 		}, nil},
 		{"the MANIFEST is missing", func(w *world) {
 			write(w)
-			delete(w.fs.dirs[dataDir].now, manifestName)
+			delete(w.fs.Dir(dataDir), manifestName)
 		}, ErrNoManifest},
 		{"a log of another directory is in its place", func(w *world) {
 			other := begin()
 			write(other)
-			w.fs.dirs[dataDir].now[w.store.man.logs[0].name()] = file(other, other.store.man.logs[0].name())
+			w.fs.Dir(dataDir)[w.store.man.logs[0].name()] = file(other, other.store.man.logs[0].name())
 			other.store.man.instance[0]++
 			h := header{kind: kindLog, instance: other.store.man.instance, id: w.store.cur.id}
 			n := file(w, w.store.man.logs[0].name())
-			n.data = appendFileHeader(nil, &h)
+			n.Data = appendFileHeader(nil, &h)
 		}, nil},
 		{"a base of another directory lies beside", func(w *world) {
-			w.fs.dirs[dataDir].now["base-00000077"] = &inode{data: appendFileHeader(nil, &header{kind: kindBase, id: 1})}
+			w.fs.Dir(dataDir)["base-00000077"] = disktest.File(appendFileHeader(nil, &header{kind: kindBase, id: 1}))
 		}, nil},
 		{"the log is of a newer format", func(w *world) {
 			n := file(w, w.store.man.logs[0].name())
 			h := appendFileHeader(nil, &header{kind: kindLog, instance: w.store.man.instance, id: w.store.cur.id})
-			n.data = newerFormat(h)
+			n.Data = newerFormat(h)
 		}, ErrFormat},
 		{"the MANIFEST is of a newer format", func(w *world) {
 			n := file(w, manifestName)
-			n.data = newerFormat(n.data)
+			n.Data = newerFormat(n.Data)
 		}, ErrFormat},
 	} {
 		w := begin()

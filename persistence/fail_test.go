@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
+
+	"limitdb/internal/disk/disktest"
 )
 
 // fault is a way in which an operation fails.
@@ -19,17 +21,17 @@ func faults() []fault {
 }
 
 // everyFault runs fn once for each operation n and each fault, with the n-th operation failing.
-func everyFault(t *testing.T, fn func(t *testing.T, w *world, fs *failFS) (done bool)) {
+func everyFault(t *testing.T, fn func(t *testing.T, w *world, fs *disktest.Faulty) (done bool)) {
 	for _, policy := range []Policy{Always, EverySec} {
 		for _, f := range faults() {
 			t.Run(fmt.Sprintf("%v/%s", policy, f.name), func(t *testing.T) {
 				for n := 1; ; n++ {
 					w := newWorld(t, uint64(n), policy)
 					w.pairing = true
-					fs := &failFS{memFS: w.fs, n: n, err: f.err, short: f.short}
+					fs := &disktest.Faulty{Mem: w.fs, N: n, Err: f.err, Short: f.short}
 					done := fn(t, w, fs)
 					if t.Failed() {
-						t.Fatalf("operation %d: %s", n, fs.hit)
+						t.Fatalf("operation %d: %s", n, fs.Hit)
 					}
 					if done {
 						if n < 30 {
@@ -78,36 +80,36 @@ func (w *world) work(stop func() bool) error {
 
 // The store reports every failure, and loses nothing that it acknowledged before the failure or after the recovery.
 func TestEveryOperationFails(t *testing.T) {
-	everyFault(t, func(t *testing.T, w *world, fs *failFS) bool {
+	everyFault(t, func(t *testing.T, w *world, fs *disktest.Faulty) bool {
 		err := w.start(fs)
 		if err == nil {
 			w.full = w.store.Failing() != nil // under every policy the store recovers from that
 			// The crash may come right away, or some time after the failure.
 			left := w.rng.IntN(4)
 			err = w.work(func() bool {
-				if fs.hit != "" {
+				if fs.Hit != "" {
 					left--
 				}
 				return left < 0
 			})
-			if err == nil && fs.hit == "" {
+			if err == nil && fs.Hit == "" {
 				return true
 			}
 			w.after(t, fs, err)
-		} else if fs.hit == "" || !errors.Is(err, fs.err) {
+		} else if fs.Hit == "" || !errors.Is(err, fs.Err) {
 			t.Fatalf("start: %v", err)
 		}
 		// The crash loses everything unsynced, including what a failed sync should have covered.
 		w.crash()
 		if err := w.start(w.fs); err != nil {
-			t.Fatalf("after it (%s): %v", fs.hit, err)
+			t.Fatalf("after it (%s): %v", fs.Hit, err)
 		}
 		return false
 	})
 }
 
 // after checks a store after one of its operations has failed.
-func (w *world) after(t *testing.T, fs *failFS, err error) {
+func (w *world) after(t *testing.T, fs *disktest.Faulty, err error) {
 	if w.policy == Always && !w.full {
 		if w.store.Failing() != nil && w.fatal == nil {
 			t.Fatal("the log cannot be written, and main was not told")
@@ -150,14 +152,14 @@ func (w *world) after(t *testing.T, fs *failFS, err error) {
 // The store refuses writers while the disk is full, and recovers by itself when there is room.
 func TestFullDiskHeals(t *testing.T) {
 	w := newWorld(t, 1, EverySec)
-	fs := &failFS{memFS: w.fs, n: -1, err: syscall.ENOSPC, short: true}
+	fs := &disktest.Faulty{Mem: w.fs, N: -1, Err: syscall.ENOSPC, Short: true}
 	if err := w.start(fs); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.work(func() bool { return false }); err != nil {
 		t.Fatal(err)
 	}
-	fs.n, fs.forever = 1, true
+	fs.N, fs.Forever = 1, true
 	w.change()
 	w.table.set(1, keyOf(1), stateAt(w.now()+hour))
 	w.hist.add(1, stateAt(w.now()+hour))
@@ -177,7 +179,7 @@ func TestFullDiskHeals(t *testing.T) {
 	}
 	// First there is room for only a part of the recovery, finally for all of it.
 	for n := 2; ; n++ {
-		fs.n = n
+		fs.N = n
 		if err := w.store.rescue(); err == nil {
 			break
 		}
@@ -192,7 +194,7 @@ func TestFullDiskHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.hist.ack(w.hist.mark())
-	fs.forever = false
+	fs.Forever = false
 	if err := w.store.Snapshot(); err != nil { // this also removes the remains of the attempts
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 
+	"limitdb/internal/disk"
+	"limitdb/internal/disk/disktest"
 	"limitdb/internal/journal"
 )
 
@@ -42,7 +44,7 @@ func goldenDir(t *testing.T, dir string) *table {
 	tab := newTable(2)
 	now := startAt
 	s, err := Open(Options{
-		Dir: dir, FS: OS{}, Parts: []Part{tab.part()}, Policy: Always, Entropy: &counting{},
+		Dir: dir, FS: disk.OS{}, Parts: []Part{tab.part()}, Policy: Always, Entropy: &counting{},
 		Now:  func() int64 { return now }, // how often it is read is not part of the format
 		Boot: func() (uint64, int64) { return 0x1122334455667788, now - startAt },
 	})
@@ -106,7 +108,7 @@ func TestGoldenFormat2(t *testing.T) {
 	}
 	dir := t.TempDir()
 	goldenDir(t, dir)
-	names, err := OS{}.List(golden)
+	names, err := disk.OS{}.List(golden)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,8 +216,8 @@ func FuzzLog(f *testing.F) {
 		if mend {
 			mendHeader(b, int(at))
 		}
-		m := newMemFS(dataDir)
-		m.dirs[dataDir].now["log"] = &inode{data: b}
+		m := disktest.New(dataDir)
+		m.Dir(dataDir)["log"] = disktest.File(b)
 		file, err := m.Open(filepath.Join(dataDir, "log"))
 		if err != nil {
 			t.Fatal(err)
@@ -317,7 +319,7 @@ func TestGoldenChanges(t *testing.T) {
 	write := func(dir string) *table {
 		tab := newTable(1)
 		s, _ := openLoaded(t, Options{
-			Dir: dir, FS: OS{}, Parts: []Part{tab.part()}, Policy: EverySec, Entropy: &counting{},
+			Dir: dir, FS: disk.OS{}, Parts: []Part{tab.part()}, Policy: EverySec, Entropy: &counting{},
 			Now: func() int64 { return startAt }, Boot: func() (uint64, int64) { return 0x1122334455667788, 0 },
 		})
 		tab.set(inParts(keyOf(1)), keyOf(1), stateAt(startAt+hour, bytes.Repeat([]byte{0, 1, 2, 3}, 80)...))

@@ -1,10 +1,10 @@
 package persistence
 
 import (
-	"errors"
 	"hash/crc32"
 	"path/filepath"
 
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 )
 
@@ -30,7 +30,7 @@ const (
 
 // logFile is the log that is being written.
 type logFile struct {
-	f      File
+	f      disk.File
 	name   string
 	id     uint64
 	end    int64 // where the last batch ends
@@ -52,14 +52,14 @@ type logFile struct {
 }
 
 // createLog makes an empty log with a durable header.
-func createLog(fs FS, dir string, e logEntry, h *header) (*logFile, error) {
+func createLog(fs disk.FS, dir string, e logEntry, h *header) (*logFile, error) {
 	h.kind, h.id = kindLog, e.id
 	name := filepath.Join(dir, e.name())
 	f, err := fs.Create(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := writeAll(f, appendFileHeader(nil, h), 0); err != nil {
+	if _, err := f.WriteAt(appendFileHeader(nil, h), 0); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -73,17 +73,6 @@ func createLog(fs FS, dir string, e logEntry, h *header) (*logFile, error) {
 	}
 	return &logFile{f: f, name: name, id: e.id, end: headerSize, length: headerSize, synced: headerSize, split: batchBytes}, nil
 }
-
-// writeAll writes b at an offset. Writing fewer bytes is an error.
-func writeAll(f File, b []byte, off int64) error {
-	n, err := f.WriteAt(b, off)
-	if err == nil && n < len(b) {
-		err = errShort
-	}
-	return err
-}
-
-var errShort = errors.New("short write")
 
 // append writes records as one batch or, if they are too large, as several batches of one group. more means
 // that the group continues with the next call. b holds the records after room for a batch header. stamp has
@@ -157,7 +146,7 @@ func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch, zeros []byte, fla
 func (l *logFile) write(b, zeros []byte) error {
 	end := l.end + int64(len(b))
 	if end > l.length && len(b) < aheadBelow && len(zeros) > 0 && !l.cramped {
-		switch err := writeAll(l.f, zeros, l.length); {
+		switch _, err := l.f.WriteAt(zeros, l.length); {
 		case err == nil:
 			l.length += int64(len(zeros))
 		case !noRoom(err):
@@ -166,7 +155,7 @@ func (l *logFile) write(b, zeros []byte) error {
 			l.cramped = true
 		}
 	}
-	if err := writeAll(l.f, b, l.end); err != nil {
+	if _, err := l.f.WriteAt(b, l.end); err != nil {
 		return err
 	}
 	l.end, l.length = end, max(l.length, end)

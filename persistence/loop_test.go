@@ -17,13 +17,14 @@ import (
 	"go.uber.org/goleak"
 
 	"limitdb/internal/clock"
+	"limitdb/internal/disk"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // diskFS is the system's file system with faults.
 type diskFS struct {
-	OS
+	disk.OS
 	full atomic.Bool // writes fail
 	// least is the size in bytes from which a write fails, after half of it; 0 means none.
 	least atomic.Int64
@@ -36,7 +37,7 @@ type diskFS struct {
 	syncing func(bytes int)
 }
 
-func (d *diskFS) Create(name string) (File, error) {
+func (d *diskFS) Create(name string) (disk.File, error) {
 	f, err := d.OS.Create(name)
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (d *diskFS) Create(name string) (File, error) {
 }
 
 type diskFile struct {
-	File
+	disk.File
 	d       *diskFS
 	name    string
 	written atomic.Int64 // and not synced
@@ -249,15 +250,15 @@ func TestStalledDiskRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	disk := s.fs.(*diskFS)
+	slow := s.fs.(*diskFS)
 	for range 10 {
-		disk.busy <- struct{}{} // the disk responds
+		slow.busy <- struct{}{} // the disk responds
 	}
 	if _, err := s.Load(); err != nil {
 		t.Fatal(err)
 	}
-	for len(disk.busy) > 0 {
-		<-disk.busy
+	for len(slow.busy) > 0 {
+		<-slow.busy
 	}
 	tab.set(1, keyOf(1), stateAt(startAt+hour))
 	done := make(chan struct{})
@@ -284,7 +285,7 @@ func TestStalledDiskRefuses(t *testing.T) {
 	s.SetMaxUnsynced(0) // as at first
 	s.lookForStall()
 	refusing = refusing[:1]
-	close(disk.busy)
+	close(slow.busy)
 	<-done
 	s.lookForStall()
 	if len(refusing) != 2 || refusing[1] != "<nil>" {
@@ -457,7 +458,7 @@ func TestLogIsCompacted(t *testing.T) {
 		if st.Snapshots < 5 || st.SnapshotErrors > 0 || st.LogFiles != 1 || st.LastSnapshot == 0 {
 			t.Errorf("%+v", st)
 		}
-		names, err := OS{}.List(r.dir)
+		names, err := disk.OS{}.List(r.dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -513,14 +514,14 @@ func TestManyWriters(t *testing.T) {
 // During a snapshot, the log is still synced each second while others write; else a kill could lose more than
 // it may.
 func TestSnapshotDoesNotHoldUpTheLog(t *testing.T) {
-	tab, disk := newTable(4), &diskFS{}
-	s, _ := openLoaded(t, Options{Dir: t.TempDir(), FS: disk, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
+	tab, slow := newTable(4), &diskFS{}
+	s, _ := openLoaded(t, Options{Dir: t.TempDir(), FS: slow, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
 	for n := range 1000 {
 		tab.set(1, keyOf(n), stateAt(startAt+hour))
 		s.commit()
 	}
 	held, most := 0, 0
-	disk.syncing = func(bytes int) {
+	slow.syncing = func(bytes int) {
 		most = max(most, bytes)
 		if !s.io.TryLock() {
 			held = max(held, bytes)
@@ -534,7 +535,7 @@ func TestSnapshotDoesNotHoldUpTheLog(t *testing.T) {
 	if held > 2*batchHeaderSize || most < 1000*batchHeaderSize {
 		t.Errorf("the log is held up by a sync of %d bytes; the largest one is of %d", held, most)
 	}
-	disk.syncing = nil
+	slow.syncing = nil
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (s *Store) lost(l *logFile, name string) {
 func (s *Store) retake() error {
 	held, system := s.lock.(*os.File)
 	if system {
-		if there, err := named(held, s.o.Dir); there || err != nil {
+		if there, err := disk.Named(held, s.o.Dir); there || err != nil {
 			return err
 		}
 	}

@@ -172,10 +172,10 @@ func startOnFullDisk(t *testing.T, keys int, torn bool) {
 		dir = image
 	}
 	var refusing []bool
-	tab, disk := newTable(1), &diskFS{}
-	disk.full.Store(true)
+	tab, slow := newTable(1), &diskFS{}
+	slow.full.Store(true)
 	s, err := Open(Options{
-		Dir: dir, FS: disk, Parts: []Part{tab.part()}, Policy: Always, Now: func() int64 { return time.Now().UnixNano() },
+		Dir: dir, FS: slow, Parts: []Part{tab.part()}, Policy: Always, Now: func() int64 { return time.Now().UnixNano() },
 		Refusing: func(err error) { refusing = append(refusing, err != nil) }, Fatal: func(err error) { t.Error(err) },
 	})
 	if err != nil {
@@ -190,7 +190,7 @@ func startOnFullDisk(t *testing.T, keys int, torn bool) {
 	if !errors.Is(s.Failing(), syscall.ENOSPC) || fmt.Sprint(refusing) != "[true]" {
 		t.Errorf("%v, the server was told %v", s.Failing(), refusing)
 	}
-	disk.full.Store(false)
+	slow.full.Store(false)
 	time.Sleep(2 * retryEvery)
 	synctest.Wait()
 	if s.Failing() != nil || fmt.Sprint(refusing) != "[true false]" {

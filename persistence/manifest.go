@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"limitdb/internal/disk"
 )
 
 // The MANIFEST lists the files that count: at most one base, and the logs that follow it, in order. After the
@@ -25,7 +27,7 @@ const (
 	cleanName    = "CLEAN"
 	// retiredName is the name of MANIFEST once the log was turned off; see Retire.
 	retiredName = "MANIFEST.off"
-	tmpSuffix   = ".tmp"
+	tmpSuffix   = disk.TmpSuffix
 
 	entrySize = 32
 	maxFiles  = 1 << 16
@@ -241,8 +243,8 @@ func (s *Store) readManifest() error {
 
 // parseManifestFile reads a MANIFEST. Errors: fs.ErrNotExist, ErrFormat, *CorruptError, and those of the file
 // system.
-func parseManifestFile(fsys FS, name string) (*manifest, error) {
-	b, err := readFile(fsys, name)
+func parseManifestFile(fsys disk.FS, name string) (*manifest, error) {
+	b, err := disk.ReadFile(fsys, name, disk.Small)
 	if err != nil {
 		return nil, err
 	}
@@ -254,20 +256,4 @@ func parseManifestFile(fsys FS, name string) (*manifest, error) {
 		return nil, &CorruptError{name, 0, err.Error()}
 	}
 	return m, nil
-}
-
-// readFile reads the first 4 MB of a file.
-func readFile(fsys FS, name string) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, min(size, 4<<20))
-	err = readAt(f, b, 0)
-	return b, err
 }

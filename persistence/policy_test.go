@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"limitdb/internal/disk"
 )
 
 // A retired store saves nothing any more: nobody waits, and a later start drops what the directory has.
@@ -55,7 +57,7 @@ func TestRetire(t *testing.T) {
 			again.set(4)
 			again.close()
 		}
-		names, err := OS{}.List(dir)
+		names, err := disk.OS{}.List(dir)
 		if err != nil || len(names) > 5 {
 			t.Errorf("%v, %v", names, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+
+	"limitdb/internal/disk"
 )
 
 // chunkBytes is how many bytes of a file are read in one call, unless a batch is larger.
@@ -30,7 +32,7 @@ type chunk struct {
 // reader reads the batches of a log or a base and checks what can be checked without knowing what the records
 // mean. It never reads beyond the file's size, and so never allocates more than that.
 type reader struct {
-	f    File
+	f    disk.File
 	name string
 	header
 	size int64  // of the file, without the zeros at the end of a log that was read to its end
@@ -51,13 +53,13 @@ type badBatch struct {
 func (e *badBatch) Error() string { return fmt.Sprintf("%s at offset %d", e.reason, e.off) }
 
 // newReader reads the file's header. Errors: *CorruptError, ErrFormat, and those of the file.
-func newReader(f File, name string, kind fileKind) (*reader, error) {
+func newReader(f disk.File, name string, kind fileKind) (*reader, error) {
 	size, err := f.Size()
 	if err != nil {
 		return nil, err
 	}
 	b := make([]byte, min(headerSize, size))
-	if err := readAt(f, b, 0); err != nil {
+	if err := disk.ReadFull(f, b, 0); err != nil {
 		return nil, err
 	}
 	h, err := parseHeader(b, kind)
@@ -70,18 +72,6 @@ func newReader(f File, name string, kind fileKind) (*reader, error) {
 	return &reader{f: f, name: name, header: h, size: size, off: headerSize}, nil
 }
 
-// readAt fills b from off. If the file has become too short, that is an error.
-func readAt(f File, b []byte, off int64) error {
-	n, err := f.ReadAt(b, off)
-	switch {
-	case n == len(b):
-		return nil
-	case err == nil || err == io.EOF:
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
 // read fills c with the next batches. It returns io.EOF at the end of the file, a *badBatch if no batch
 // follows, or the file's error.
 func (r *reader) read(c *chunk) error {
@@ -92,7 +82,7 @@ func (r *reader) read(c *chunk) error {
 	want := min(int64(chunkBytes), r.size-r.off)
 	for {
 		c.buf = grow(c.buf, want)
-		if err := readAt(r.f, c.buf, r.off); err != nil {
+		if err := disk.ReadFull(r.f, c.buf, r.off); err != nil {
 			return err
 		}
 		need, bad := r.cut(c)
@@ -130,7 +120,7 @@ func (r *reader) dataEnd(off int64) (int64, error) {
 	var buf []byte
 	for end := r.size; end > off; end -= int64(len(buf)) {
 		buf = grow(buf, min(chunkBytes, end-off))
-		if err := readAt(r.f, buf, end-int64(len(buf))); err != nil {
+		if err := disk.ReadFull(r.f, buf, end-int64(len(buf))); err != nil {
 			return 0, err
 		}
 		if data := bytes.TrimRight(buf, "\x00"); len(data) > 0 {
@@ -185,7 +175,7 @@ func (r *reader) each(off int64, fn func(at int64, h *batch) (more bool)) error 
 	var buf []byte
 	for ; off < r.size; off += int64(len(buf)) - overlap {
 		buf = grow(buf, min(chunkBytes, r.size-off))
-		if err := readAt(r.f, buf, off); err != nil {
+		if err := disk.ReadFull(r.f, buf, off); err != nil {
 			return err
 		}
 		for i := 0; ; i++ {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+
+	"limitdb/internal/disk"
 )
 
 // Loaded is the result of Load.
@@ -179,7 +181,7 @@ func (r *recovery) open() error {
 		}
 		r.logs = append(r.logs, f)
 	}
-	b, err := readFile(s.fs, filepath.Join(s.o.Dir, cleanName))
+	b, err := disk.ReadFile(s.fs, filepath.Join(s.o.Dir, cleanName), disk.Small)
 	if err == nil {
 		// If it cannot be read, the last run did not end cleanly.
 		if c, err := parseClean(b); err == nil && c.instance == s.man.instance {

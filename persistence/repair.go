@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 )
 
@@ -15,13 +16,13 @@ type repairer struct {
 	s    *Store // of the copy's directory; it has no parts
 	base *baseWriter
 	at   *baseEntry
-	file File
+	file disk.File
 	log  *logFile
 	logs []logEntry
 	more bool // the log's last batch does not end its group
 }
 
-func newRepairer(fsys FS, o *CheckOptions, instance [16]byte) (*repairer, error) {
+func newRepairer(fsys disk.FS, o *CheckOptions, instance [16]byte) (*repairer, error) {
 	s := &Store{fs: fsys, o: Options{Dir: o.Repair, Entropy: o.Entropy}}
 	if s.o.Entropy == nil {
 		s.o.Entropy = rand.Reader

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+
+	"limitdb/internal/disk"
 )
 
 // Empty reports whether Open found nothing to load.
@@ -15,7 +17,7 @@ func (s *Store) Empty() bool {
 // HasData reports whether a directory of the system's file system has data that a start would load, or files
 // that no MANIFEST accounts for.
 func HasData(dir string) bool {
-	s := &Store{o: Options{Dir: dir}, fs: OS{}, log: slog.New(slog.DiscardHandler)}
+	s := &Store{o: Options{Dir: dir}, fs: disk.OS{}, log: slog.New(slog.DiscardHandler)}
 	err := s.readManifest()
 	var corrupt *CorruptError
 	return !s.Empty() || errors.As(err, &corrupt) || errors.Is(err, ErrNoManifest) || errors.Is(err, ErrFormat)

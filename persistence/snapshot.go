@@ -2,9 +2,9 @@ package persistence
 
 import (
 	"path/filepath"
-	"strings"
 	"time"
 
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 )
 
@@ -177,44 +177,16 @@ func (s *Store) writeManifest(m *manifest) error {
 		return err
 	}
 	m.id, m.boot = id, s.boot
-	tmp, err := writeTmp(s.fs, s.o.Dir, manifestName, m.appendTo(nil))
-	if err != nil {
+	name := filepath.Join(s.o.Dir, manifestName)
+	if err := disk.Write(s.fs, name+tmpSuffix, m.appendTo(nil), true); err != nil {
 		return err
 	}
 	s.doubt = true
-	if err := putInPlace(s.fs, s.o.Dir, tmp); err != nil {
+	if err := disk.Publish(s.fs, name); err != nil {
 		return err
 	}
 	s.doubt = false
 	return nil
-}
-
-// writeTmp writes b to a temporary file for name, and syncs it. putInPlace then gives the file its name.
-func writeTmp(fs FS, dir, name string, b []byte) (tmp string, err error) {
-	tmp = filepath.Join(dir, name+tmpSuffix)
-	f, err := fs.Create(tmp)
-	if err != nil {
-		return "", err
-	}
-	err = writeAll(f, b, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return "", err
-	}
-	return tmp, nil
-}
-
-// putInPlace renames a file that writeTmp has written, durably.
-func putInPlace(fs FS, dir, tmp string) error {
-	if err := fs.Rename(tmp, strings.TrimSuffix(tmp, tmpSuffix)); err != nil {
-		return err
-	}
-	return fs.SyncDir(dir)
 }
 
 // removeRest removes the files that the MANIFEST does not name, unless it is unknown which MANIFEST is on disk.
@@ -280,7 +252,7 @@ func (s *Store) writeBase() (*baseEntry, error) {
 		return nil, err
 	}
 	e.length = w.end
-	return e, putInPlace(s.fs, s.o.Dir, name+tmpSuffix)
+	return e, disk.Publish(s.fs, name)
 }
 
 // copyPart writes the states of one part.
@@ -324,7 +296,7 @@ func (s *Store) stopped() bool {
 
 // baseWriter writes the batches of a base.
 type baseWriter struct {
-	f       File
+	f       disk.File
 	id      uint64
 	stamp   func() batch
 	buf     journal.Buffer // records after room for a header
@@ -372,7 +344,7 @@ func (w *baseWriter) seal(b []byte, records, flags uint32) error {
 }
 
 func (w *baseWriter) write(b []byte) error {
-	if err := writeAll(w.f, b, w.end); err != nil {
+	if _, err := w.f.WriteAt(b, w.end); err != nil {
 		return err
 	}
 	w.end += int64(len(b))

@@ -33,7 +33,7 @@ type Options struct {
 	// Dir is the directory. Open makes it if its parent exists.
 	Dir string
 	// FS is the file system of Dir; nil means the system's, and then Open locks Dir.
-	FS FS
+	FS disk.FS
 	// Parts hold the state.
 	Parts []Part
 	// Policy is the policy at first; 0 means EverySec. See SetPolicy.
@@ -88,7 +88,7 @@ type Options struct {
 // Locks, outermost first: files, syncing, io, gate, mu.
 type Store struct {
 	o    Options
-	fs   FS
+	fs   disk.FS
 	log  *slog.Logger
 	lock io.Closer // on the directory; nil if there is none
 
@@ -191,7 +191,7 @@ func Open(o Options) (*Store, error) {
 
 // takeDir makes the directory if needed, and locks it.
 func (s *Store) takeDir() error {
-	s.fs = OS{}
+	s.fs = disk.OS{}
 	if err := s.fs.Mkdir(s.o.Dir); err == nil {
 		// The directory's name must be durable before anything in it is.
 		if err := s.fs.SyncDir(parent(s.o.Dir)); err != nil {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/internal/disk"
+	"limitdb/internal/disk/disktest"
 	"limitdb/internal/journal"
 )
 
@@ -138,7 +140,7 @@ func TestDirectoryIsLocked(t *testing.T) {
 
 // machine is one on which a store is opened again and again.
 type machine struct {
-	fs      *memFS
+	fs      *disktest.Mem
 	now     int64 // of the wall clock
 	boot    uint64
 	elapsed int64 // since the boot
@@ -146,7 +148,7 @@ type machine struct {
 }
 
 func newMachine() *machine {
-	return &machine{fs: newMemFS(dataDir), now: startAt, boot: 1, elapsed: 1e9}
+	return &machine{fs: disktest.New(dataDir), now: startAt, boot: 1, elapsed: 1e9}
 }
 
 // open opens the store, whose clock then sets the machine's, and loads a table.
@@ -241,7 +243,7 @@ func TestClockAfterACleanStop(t *testing.T) {
 // do not change.
 func TestClampedStatesKeepTheirBytes(t *testing.T) {
 	const keys = 5 * together
-	m, now := newMemFS(dataDir), startAt
+	m, now := disktest.New(dataDir), startAt
 	open := func(tab *table) *Store {
 		s, _ := openLoaded(t, Options{
 			Dir: dataDir, FS: m, Parts: []Part{tab.part()}, Policy: Always, WallClock: true, Workers: 2,
@@ -341,7 +343,7 @@ func TestLargeDrainIsWrittenInParts(t *testing.T) {
 		most = max(most, len(dst.Bytes))
 		return more
 	}
-	fs := newMemFS(dataDir)
+	fs := disktest.New(dataDir)
 	open := func(tab *table, part Part) *Store {
 		s, _ := openLoaded(t, Options{Dir: dataDir, FS: fs, Parts: []Part{part}, Now: func() int64 { return startAt }})
 		return s
@@ -361,7 +363,7 @@ func TestLargeDrainIsWrittenInParts(t *testing.T) {
 	if err := s.sync(); err != nil {
 		t.Fatal(err)
 	}
-	fs = fs.crash(seeded(1))
+	fs = fs.Crash(seeded(1))
 	again := newTable(3)
 	open(again, again.part())
 	if again.len() != 100 {
@@ -404,13 +406,13 @@ func TestChangesSinceTheLastSnapshot(t *testing.T) {
 
 // An error of the disk names the file once.
 func TestErrorsNameTheFileOnce(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	full, err := disk.OS{}.Edit("/dev/full")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	l := &logFile{f: osFile{full}, name: full.Name()}
-	if err := l.mark(&batch{}, nil); err == nil || strings.Count(err.Error(), full.Name()) != 1 {
+	l := &logFile{f: full, name: "/dev/full"}
+	if err := l.mark(&batch{}, nil); err == nil || strings.Count(err.Error(), "/dev/full") != 1 {
 		t.Error(err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"limitdb/internal/disk"
 )
 
 // verify reads the batches of the logs and the end of the base: everything that must be known before the
@@ -176,7 +178,7 @@ func (r *recovery) verifyBase() error {
 	if at < headerSize {
 		return &CorruptError{b.name, headerSize, "it has no end"}
 	}
-	if err := readAt(b.f, buf, at); err != nil {
+	if err := disk.ReadFull(b.f, buf, at); err != nil {
 		return err
 	}
 	h, ok := parseBatch(buf, seedOf(b.id))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"limitdb/internal/disk"
 )
 
 // If there is no room for zeros, there may still be room for the batch itself, which is appended.
@@ -146,11 +148,11 @@ func TestLogsThatEndInZeros(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			n := w.fs.dirs[dataDir].now[logs[test.log].name()]
-			if int64(len(n.data)) <= ends[test.log] {
-				t.Fatalf("the log has %d bytes and ends at %d", len(n.data), ends[test.log])
+			n := w.fs.Dir(dataDir)[logs[test.log].name()]
+			if int64(len(n.Data)) <= ends[test.log] {
+				t.Fatalf("the log has %d bytes and ends at %d", len(n.Data), ends[test.log])
 			}
-			test.damage(n.data, lasts[test.log], ends[test.log])
+			test.damage(n.Data, lasts[test.log], ends[test.log])
 			w.expect(test.want, 3)
 		})
 	}
@@ -164,20 +166,20 @@ func TestLogOfZerosIsEmpty(t *testing.T) {
 	}
 	w.table.set(1, keyOf(1), stateAt(w.now()+hour))
 	w.store.commit()
-	full := w.fs.dirs[dataDir].now[w.store.man.logs[0].name()]
+	full := w.fs.Dir(dataDir)[w.store.man.logs[0].name()]
 	if _, err := w.store.rotate(); err != nil {
 		t.Fatal(err)
 	}
 	name := w.store.man.logs[1].name()
 	// The zeros are there and the mark is lost; the log before has a torn tail.
-	n := w.fs.dirs[dataDir].now[name]
-	clear(n.data[headerSize:])
-	if len(n.data) == headerSize {
+	n := w.fs.Dir(dataDir)[name]
+	clear(n.Data[headerSize:])
+	if len(n.Data) == headerSize {
 		t.Fatal("there are no zeros")
 	}
-	full.data[len(full.data)-1] = 1
+	full.Data[len(full.Data)-1] = 1
 	w.expect("torn", 1)
-	if w.fs.dirs[dataDir].now[name] != nil {
+	if w.fs.Dir(dataDir)[name] != nil {
 		t.Error("the log of zeros is still there")
 	}
 }
@@ -218,7 +220,7 @@ func (w *world) expect(want string, keys int) {
 		t.Errorf("%+v, %+v, %v, want the tail to be torn: %v", rep, loaded, names, torn)
 	}
 	if loaded.CutFile != "" {
-		kept, err := readFile(w.fs, loaded.CutAside)
+		kept, err := disk.ReadFile(w.fs, loaded.CutAside, disk.Small)
 		if err != nil || int64(len(kept)) != loaded.CutBytes || kept[len(kept)-1] != 1 {
 			t.Errorf("%x was kept aside, %v; %+v", kept, err, loaded)
 		}

@@ -68,7 +68,7 @@ func Check(o CheckOptions) (*Report, error) {
 	default:
 		c.r.ID, c.r.Incarnation, c.r.Cluster = who.ID, who.Incarnation, who.Cluster
 	}
-	snapshots := &snapshotStore{dir: filepath.Join(o.Dir, snapshotsDir)}
+	snapshots := &snapshotStore{fs: disk.OS{}, dir: filepath.Join(o.Dir, snapshotsDir)}
 	newest := c.snapshots(snapshots)
 	if err != nil || who.fresh {
 		return c.r, nil // the other files name the node

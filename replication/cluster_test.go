@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 )
 
@@ -284,7 +286,11 @@ func (c *cluster) note(format string, args ...any) {
 // start starts the node, as one of the members of a new cluster if any are given.
 func (m *member) start(members ...raft.Server) {
 	_, m.trans = raft.NewInmemTransportWithTimeout(m.address, 300*time.Millisecond)
-	snapshots, err := openSnapshots(filepath.Join(m.dir, snapshotsDir))
+	err := os.MkdirAll(m.dir, 0o700)
+	if err != nil {
+		m.c.t.Fatal(err)
+	}
+	snapshots, err := openSnapshots(disk.OS{}, filepath.Join(m.dir, snapshotsDir))
 	if err != nil {
 		m.c.t.Fatal(err)
 	}

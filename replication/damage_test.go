@@ -229,7 +229,7 @@ func TestLogThatIsCutShort(t *testing.T) {
 	sound := filepath.Join(volatileDir(t), "sound")
 	smallNode(t, sound)
 	path := filepath.Join(logDir, "0000000000000001"+segmentEnd)
-	log, err := openLog(filepath.Join(sound, logDir), true)
+	log, err := openLog(disk.OS{}, filepath.Join(sound, logDir), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,8 +265,8 @@ func TestLogThatIsCutShort(t *testing.T) {
 		dir := copied(t, sound)
 		last := uint64(len(ends))
 		if err := errors.Join(
-			disk.NoteRecord(filepath.Join(dir, noteFile), noteKind, note{Clock: 1_700_000_000e9, Boot: boot, Elapsed: 1, Last: last}),
-			disk.WriteRecord(filepath.Join(dir, lastFile), lastKind, storedLast{Node: incarnation(t, dir), Last: last - 1})); err != nil {
+			disk.NoteRecord(disk.OS{}, filepath.Join(dir, noteFile), noteKind, note{Clock: 1_700_000_000e9, Boot: boot, Elapsed: 1, Last: last}),
+			disk.WriteRecord(disk.OS{}, filepath.Join(dir, lastFile), lastKind, storedLast{Node: incarnation(t, dir), Last: last - 1})); err != nil {
 			t.Fatal(err)
 		}
 		if err := startAndCheck(t, "whole", dir); err != nil {
@@ -367,7 +367,7 @@ func TestNoteFromTheFuture(t *testing.T) {
 		{"at the end of time", logged, math.MaxInt64, 7, ErrClock},
 		{"from before the machine was rebooted", logged, math.MaxInt64, 8, nil},
 	} {
-		if err := disk.NoteRecord(filepath.Join(dir, noteFile), noteKind, note{Clock: c.note, Boot: c.boot, Elapsed: elapsed}); err != nil {
+		if err := disk.NoteRecord(disk.OS{}, filepath.Join(dir, noteFile), noteKind, note{Clock: c.note, Boot: c.boot, Elapsed: elapsed}); err != nil {
 			t.Fatal(err)
 		}
 		clock.Wall = func() int64 { return c.wall }
@@ -447,8 +447,8 @@ func TestOlderVotes(t *testing.T) {
 		node := incarnation(t, dir)
 		err := createVotes(filepath.Join(dir, voteFile), ballot{Node: node, Values: values})
 		if c.without != "" { // only the snapshot is left, and had everything
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, c.without)), os.Mkdir(filepath.Join(dir, c.without), 0o700), forgetNote(dir),
-				disk.WriteRecord(filepath.Join(dir, lastFile), lastKind, storedLast{Node: node}))
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, c.without)), os.Mkdir(filepath.Join(dir, c.without), 0o700), forgetNote(disk.OS{}, dir),
+				disk.WriteRecord(disk.OS{}, filepath.Join(dir, lastFile), lastKind, storedLast{Node: node}))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -457,4 +457,14 @@ func TestOlderVotes(t *testing.T) {
 			t.Errorf("votes of term %d, without %q: %v", c.term, c.without, err)
 		}
 	}
+}
+
+// volatileDir returns a directory in memory, if the system has one, for a test that cuts no power.
+func volatileDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "limitdb")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }

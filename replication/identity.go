@@ -63,7 +63,7 @@ func draw() string {
 // if that is empty. createStores stores it.
 func identify(dir, name string) (*identity, error) {
 	who := &identity{path: filepath.Join(dir, nodeFile)}
-	err := disk.ReadRecord(who.path, nodeKind, &who.stored)
+	err := disk.ReadRecord(disk.OS{}, who.path, nodeKind, &who.stored)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		who.fresh, who.stored = true, stored{ID: name, Incarnation: draw()}
@@ -80,7 +80,7 @@ func identify(dir, name string) (*identity, error) {
 
 // store makes the identity durable. The caller holds the lock, or no one else has the identity yet.
 func (who *identity) store() error {
-	err := disk.WriteRecord(who.path, nodeKind, who.stored)
+	err := disk.WriteRecord(disk.OS{}, who.path, nodeKind, who.stored)
 	who.fresh = who.fresh && err != nil
 	return err
 }
@@ -110,7 +110,7 @@ func (who *identity) begin() (bool, error) {
 // InCluster reports whether a directory is that of a node that is, or was, a member of a cluster.
 func InCluster(dir string) bool {
 	var s stored
-	return disk.ReadRecord(filepath.Join(dir, nodeFile), nodeKind, &s) == nil && s.Cluster != ""
+	return disk.ReadRecord(disk.OS{}, filepath.Join(dir, nodeFile), nodeKind, &s) == nil && s.Cluster != ""
 }
 
 // join stores the id of the node's cluster. It returns ErrDirectory if the node is in another cluster.

@@ -69,7 +69,7 @@ func Export(dir string, t Table) (Exported, error) {
 		return x, err
 	}
 	defer func() { _ = s.close() }()
-	n := &Node{table: t, parts: parts{logs: s.log, snapshots: &snapshotStore{dir: filepath.Join(dir, snapshotsDir)}}}
+	n := &Node{table: t, parts: parts{logs: s.log, snapshots: &snapshotStore{fs: disk.OS{}, dir: filepath.Join(dir, snapshotsDir)}}}
 	if err := s.verify(n.parts.snapshots); err != nil {
 		return x, err
 	}

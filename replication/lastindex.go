@@ -29,16 +29,17 @@ type storedLast struct {
 
 // lastIndex is the index that a log must reach.
 type lastIndex struct {
+	fs  disk.FS
 	dir string
 	mu  sync.Mutex // also held while the note of the time is written
 	storedLast
 }
 
 // openLast reads the file of a node. The errors are those of ofFile.
-func openLast(dir, node string) (*lastIndex, error) {
-	l := &lastIndex{dir: dir}
+func openLast(fsys disk.FS, dir, node string) (*lastIndex, error) {
+	l := &lastIndex{fs: fsys, dir: dir}
 	path := filepath.Join(dir, lastFile)
-	err := disk.ReadRecord(path, lastKind, &l.storedLast)
+	err := disk.ReadRecord(fsys, path, lastKind, &l.storedLast)
 	if err == nil && l.Node != node {
 		err = disk.ErrDamaged
 	}
@@ -54,7 +55,7 @@ func (l *lastIndex) write(last uint64) error {
 		return nil
 	}
 	next := storedLast{Node: l.Node, Last: last}
-	if err := disk.WriteRecord(filepath.Join(l.dir, lastFile), lastKind, next); err != nil {
+	if err := disk.WriteRecord(l.fs, filepath.Join(l.dir, lastFile), lastKind, next); err != nil {
 		return err
 	}
 	l.storedLast = next
@@ -77,7 +78,7 @@ func (l *lastIndex) reach(log *diskLog) error {
 func (l *lastIndex) cut(index uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := forgetNote(l.dir); err != nil {
+	if err := forgetNote(l.fs, l.dir); err != nil {
 		return err
 	}
 	return l.write(min(l.Last, index-1))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -36,11 +35,10 @@ var errLog = errors.New("damaged log: remove this node from the cluster, empty i
 // index of its first entry that counts. A cut at the end removes segments, the last first, and shortens another one. So
 // a crash in the middle of a cut leaves a log without a gap.
 type diskLog struct {
+	fs      disk.FS
 	dir     string
 	lock    io.Closer
-	segment int64                // segmentBytes
-	sync    func(*os.File) error // disk.Datasync
-	syncDir func(string) error   // disk.SyncDir
+	segment int64 // segmentBytes
 	// shorten, if it is set, is called before the entries from an index on are removed from the end.
 	shorten func(index uint64) error
 
@@ -55,8 +53,8 @@ type diskLog struct {
 
 // openLog opens the log in a directory, creates the directory if it is missing, and cuts off a torn write at the end.
 // The log is then durable. With readOnly it changes nothing. The errors are disk.ErrLocked, errLog and ErrNewer.
-func openLog(dir string, readOnly bool) (*diskLog, error) {
-	d := &diskLog{dir: dir, segment: segmentBytes, sync: disk.Datasync, syncDir: disk.SyncDir}
+func openLog(fsys disk.FS, dir string, readOnly bool) (*diskLog, error) {
+	d := &diskLog{fs: fsys, dir: dir, segment: segmentBytes}
 	if err := d.open(readOnly); err != nil {
 		return nil, err
 	}
@@ -65,11 +63,11 @@ func openLog(dir string, readOnly bool) (*diskLog, error) {
 
 func (d *diskLog) open(readOnly bool) (err error) {
 	if !readOnly {
-		if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		if err := disk.MakeDir(d.fs, d.dir); err != nil {
 			return err
 		}
 	}
-	if d.lock, err = disk.Lock(d.dir, readOnly); err != nil {
+	if d.lock, err = d.fs.Lock(d.dir, readOnly); err != nil {
 		return err
 	}
 	if err := d.load(readOnly); err != nil {
@@ -80,16 +78,22 @@ func (d *diskLog) open(readOnly bool) (err error) {
 
 // load reads all segments.
 func (d *diskLog) load(readOnly bool) error {
-	entries, err := os.ReadDir(d.dir)
+	names, err := d.fs.List(d.dir)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		name := filepath.Join(d.dir, e.Name())
+	if !readOnly { // a process that was killed may have removed or renamed files, and not synced that
+		if err := d.fs.SyncDir(d.dir); err != nil {
+			return err
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		if !strings.HasSuffix(name, segmentEnd) { // it was not finished
 			continue
 		}
-		s, err := readSegment(name)
+		name = filepath.Join(d.dir, name)
+		s, err := readSegment(d.fs, name, readOnly)
 		if err != nil {
 			return err
 		}
@@ -113,12 +117,12 @@ func (d *diskLog) load(readOnly bool) error {
 		return nil
 	}
 	if last.torn {
-		if err := last.truncate(last.end); err != nil {
+		if err := last.truncate(d.fs, last.name(d.dir, last.from), last.end); err != nil {
 			return err
 		}
 	}
 	// A process that was killed may have written entries and not synced them. The node tells its leader that it has them.
-	return d.sync(last.f)
+	return last.f.Sync()
 }
 
 // Close closes the files.
@@ -158,7 +162,7 @@ func (d *diskLog) GetLog(index uint64, l *raft.Log) error {
 	if i == len(d.segments) || index < d.segments[i].from {
 		return raft.ErrLogNotFound
 	}
-	return d.segments[i].read(index, l)
+	return d.segments[i].read(d.dir, index, l)
 }
 
 // StoreLog stores one entry.
@@ -190,7 +194,7 @@ func (d *diskLog) StoreLogs(logs []*raft.Log) error {
 	if _, err := s.f.WriteAt(out, s.end); err != nil {
 		return err
 	}
-	if err := d.sync(s.f); err != nil {
+	if err := s.f.Sync(); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -213,7 +217,7 @@ func (d *diskLog) tail(index uint64) (*segment, error) {
 			return last, nil
 		}
 	}
-	return createSegment(d.dir, index)
+	return createSegment(d.fs, d.dir, index)
 }
 
 // last returns the last segment, or nil for an empty log.
@@ -271,7 +275,7 @@ func (d *diskLog) cutEnd(index uint64) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return s.cut(index)
+	return s.cut(d.fs, s.name(d.dir, s.from), index)
 }
 
 // cutBeginning deletes the entries before an index. The log must have an entry with that index. Entries may be stored
@@ -286,10 +290,10 @@ func (d *diskLog) cutBeginning(index uint64) error {
 	if err := d.remove(gone); err != nil || index <= from {
 		return err
 	}
-	if err := os.Rename(s.name(d.dir, from), s.name(d.dir, index)); err != nil {
+	if err := d.fs.Rename(s.name(d.dir, from), s.name(d.dir, index)); err != nil {
 		return err
 	}
-	return d.syncDir(d.dir)
+	return d.fs.SyncDir(d.dir)
 }
 
 // find returns the place of the segment in which the entry with an index is or would be. The lock is held.
@@ -319,8 +323,8 @@ func (d *diskLog) remove(gone []*segment) error {
 
 // unlink removes a segment's file.
 func (d *diskLog) unlink(s *segment) error {
-	if err := os.Remove(s.name(d.dir, s.from)); err != nil {
+	if err := d.fs.Remove(s.name(d.dir, s.from)); err != nil {
 		return err
 	}
-	return d.syncDir(d.dir)
+	return d.fs.SyncDir(d.dir)
 }

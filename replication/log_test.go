@@ -15,145 +15,109 @@ import (
 	"pgregory.net/rapid"
 
 	"limitdb/internal/disk"
+	"limitdb/internal/disk/disktest"
 )
 
-// diskModel is a log on the disk, beside a plain list of what it must have.
+// diskModel is a log on a disk that may crash, beside a plain list of what it must have.
 type diskModel struct {
-	dir    string
-	log    *diskLog
-	first  uint64 // of entries
-	synced map[string]string
-	fail   bool // the next sync
-	// entries are those that are durable; torn are those of a write that failed.
-	entries, torn []string
+	fs  *disktest.Mem
+	log *diskLog
+	// entries are those that the log has or, after a crash, may have. It has those from durable[0] to durable[1]
+	// (index) for certain.
+	first   uint64
+	entries []string
+	durable [2]uint64
 }
 
-var errNoPower = errors.New("the power is off")
-
 func (m *diskModel) open(t *rapid.T) {
-	log := &diskLog{dir: m.dir, segment: 1 << 10, syncDir: disk.SyncDir, sync: func(*os.File) error {
-		if m.fail {
-			return errNoPower
-		}
-		m.synced = files(m.dir)
-		return nil
-	}}
-	if err := log.open(false); err != nil {
+	log := &diskLog{fs: m.fs, dir: "/log", segment: 1 << 10}
+	if err := log.open(false); errors.Is(err, disktest.ErrCrashed) {
+		m.crash(t)
+		return
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	m.log = log
-	if len(m.torn) > 0 { // the log may have some of these, from the first on
-		if last, _ := log.LastIndex(); last >= m.first+uint64(len(m.entries)) {
-			m.entries = append(m.entries, m.torn[:min(int(last-m.first)+1-len(m.entries), len(m.torn))]...)
+	first, _ := log.FirstIndex()
+	last, _ := log.LastIndex()
+	if m.durable[1] >= m.durable[0] && (first > m.durable[0] || last < m.durable[1]) {
+		t.Fatalf("the log has %d-%d, want at least %d-%d", first, last, m.durable[0], m.durable[1])
+	}
+	if first == 0 {
+		m.first, m.entries = max(m.durable[0], 1), nil
+	} else {
+		if first < m.first || last >= m.first+uint64(len(m.entries)) {
+			t.Fatalf("the log has %d-%d, and had %d entries from %d on", first, last, len(m.entries), m.first)
 		}
-		m.torn = nil
+		m.first, m.entries = first, m.entries[first-m.first:last+1-m.first]
 	}
+	m.durable = [2]uint64{m.first, m.next() - 1}
 }
 
-// volatileDir returns a directory in memory, if the system has one. The power cuts of the model are its own, so it need not wait for a disk.
-func volatileDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "limitdb")
+func (m *diskModel) next() uint64 { return m.first + uint64(len(m.entries)) }
+
+// crash ends the process, or cuts the power, and starts the log again. That may crash as well.
+func (m *diskModel) crash(t *rapid.T) {
+	if rapid.Bool().Draw(t, "power") {
+		m.fs = m.fs.Crash(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)))
+	}
+	m.fs.Crashed, m.fs.Left = false, rapid.SampledFrom([]int{-1, -1, 0, 1, 2, 3}).Draw(t, "until the next")
+	m.open(t)
+	m.fs.Left = -1
+}
+
+// during does something that a crash may come into, and returns false if one came.
+func (m *diskModel) during(t *rapid.T, do func() error) bool {
+	m.fs.Left = rapid.SampledFrom([]int{-1, -1, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10}).Draw(t, "until a crash")
+	err := do()
+	m.fs.Left = -1
+	if m.fs.Crashed {
+		m.crash(t)
+		return false
+	}
 	if err != nil {
-		return t.TempDir()
+		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-// files returns the contents of all files in a directory.
-func files(dir string) map[string]string {
-	all := map[string]string{}
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		b, _ := os.ReadFile(path)
-		all[path] = string(b)
-	}
-	return all
+	return true
 }
 
 func (m *diskModel) store(t *rapid.T) {
-	index := m.first + uint64(len(m.entries))
+	index := m.next()
 	if len(m.entries) == 0 {
 		index += rapid.Uint64Range(0, 3).Draw(t, "gap")
-		m.first = index
+		m.first, m.durable = index, [2]uint64{index, index - 1}
 	}
 	var logs []*raft.Log
-	var data []string
 	for i := range rapid.IntRange(1, 3).Draw(t, "entries") {
-		b := bytes.Repeat([]byte{byte(index)}, rapid.SampledFrom([]int{0, 1, 100, 700, aheadBelow}).Draw(t, "size"))
+		b := bytes.Repeat([]byte{byte(rapid.IntRange(1, 255).Draw(t, "byte"))}, rapid.SampledFrom([]int{0, 1, 100, 700, aheadBelow}).Draw(t, "size"))
 		logs = append(logs, &raft.Log{Index: index + uint64(i), Term: index, Type: raft.LogCommand, Data: b})
-		data = append(data, string(b))
+		m.entries = append(m.entries, string(b))
 	}
-	m.fail = rapid.IntRange(0, 5).Draw(t, "power") == 0
-	err := m.log.StoreLogs(logs)
-	if !m.fail {
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.entries = append(m.entries, data...)
-		return
+	if m.during(t, func() error { return m.log.StoreLogs(logs) }) {
+		m.durable[1] = m.next() - 1
 	}
-	if !errors.Is(err, errNoPower) {
-		t.Fatalf("a sync that fails: %v", err)
-	}
-	m.torn, m.fail = data, false
-	if rapid.Bool().Draw(t, "killed") { // and the machine goes on
-		if err := m.log.Close(); err != nil {
-			t.Fatal(err)
-		}
-		m.open(t)
-		return
-	}
-	m.crash(t)
-}
-
-// crash cuts the power: any sectors that were written since the last sync of a file are lost.
-func (m *diskModel) crash(t *rapid.T) {
-	if err := m.log.Close(); err != nil {
-		t.Fatal(err)
-	}
-	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-	for path, now := range files(m.dir) {
-		was, ok := m.synced[path]
-		if !ok {
-			was = now[:segmentHead] // createSegment has synced that
-		}
-		if now == was {
-			continue
-		}
-		b := []byte(now)[:len(was)+random.IntN(len(now)-len(was)+1)]
-		for at := 0; at < len(b); at += 512 {
-			if sector := b[at:min(at+512, len(b))]; random.IntN(2) == 0 {
-				clear(sector)
-				copy(sector, was[min(at, len(was)):])
-			}
-		}
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	m.open(t)
 }
 
 func (m *diskModel) cut(t *rapid.T) {
 	if len(m.entries) == 0 {
 		return
 	}
-	at := rapid.IntRange(0, len(m.entries)).Draw(t, "at")
-	first, last := m.first, m.first+uint64(len(m.entries))-1
-	var err error
-	if rapid.Bool().Draw(t, "from the end") {
-		err = m.log.DeleteRange(first+uint64(at), last)
-		m.entries = m.entries[:at]
-	} else if at > 0 {
-		err = m.log.DeleteRange(first, first+uint64(at)-1)
-		m.entries, m.first = m.entries[at:], first+uint64(at)
+	at := rapid.Uint64Range(m.first, m.next()).Draw(t, "at")
+	switch {
+	case rapid.Bool().Draw(t, "from the end"):
+		m.durable[1] = at - 1
+		if m.during(t, func() error { return m.log.DeleteRange(at, m.next()-1) }) {
+			m.entries = m.entries[:at-m.first]
+		}
+	case at > m.first:
+		m.durable[0] = at
+		if at == m.next() { // all, the last first
+			m.durable = [2]uint64{at, at - 1}
+		}
+		if m.during(t, func() error { return m.log.DeleteRange(m.first, at-1) }) {
+			m.entries, m.first = m.entries[at-m.first:], at
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.synced = files(m.dir)
 }
 
 func (m *diskModel) check(t *rapid.T) {
@@ -176,12 +140,12 @@ func (m *diskModel) check(t *rapid.T) {
 	}
 }
 
-// The log has every entry that was stored and not cut, whatever a power cut leaves of the last write.
+// The log has every entry that was stored and not cut, wherever a crash comes and whatever it leaves of what was not
+// synced.
 func TestDiskLog(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &diskModel{dir: volatileDir(t), first: 1}
+		m := &diskModel{fs: disktest.New("/log"), first: 1, durable: [2]uint64{1, 0}}
 		m.open(rt)
-		defer func() { _ = m.log.Close() }()
 		rt.Repeat(map[string]func(*rapid.T){"": m.check, "store": m.store, "store more": m.store, "cut": m.cut, "crash": m.crash})
 	})
 }
@@ -189,7 +153,7 @@ func TestDiskLog(t *testing.T) {
 // logWithWrites makes a log of ten writes, and returns the path of its only file.
 func logWithWrites(t *testing.T) (path string) {
 	dir := t.TempDir()
-	log, err := openLog(dir, false)
+	log, err := openLog(disk.OS{}, dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +162,7 @@ func logWithWrites(t *testing.T) (path string) {
 			t.Fatal(err)
 		}
 	}
-	path = log.segments[0].f.Name()
+	path = log.segments[0].name(dir, 5)
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +184,7 @@ func TestDamagedLog(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		log, err := openLog(filepath.Dir(path), true)
+		log, err := openLog(disk.OS{}, filepath.Dir(path), true)
 		if at < segmentHead+9*size {
 			if !errors.Is(err, errLog) && !errors.Is(err, ErrNewer) {
 				t.Fatalf("byte %d: %v", at, err)
@@ -247,14 +211,14 @@ func TestDamagedLog(t *testing.T) {
 func TestLogsThatAreRefused(t *testing.T) {
 	path := logWithWrites(t)
 	dir := filepath.Dir(path)
-	log, err := openLog(dir, false)
+	log, err := openLog(disk.OS{}, dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openLog(dir, false); !errors.Is(err, disk.ErrLocked) {
+	if _, err := openLog(disk.OS{}, dir, false); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("opened twice: %v", err)
 	}
-	if _, err := openLog(dir, true); !errors.Is(err, disk.ErrLocked) {
+	if _, err := openLog(disk.OS{}, dir, true); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("read while a node runs: %v", err)
 	}
 	if err := log.StoreLog(&raft.Log{Index: 16}); err == nil {
@@ -281,7 +245,7 @@ func TestLogsThatAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openLog(filepath.Dir(other), true); !errors.Is(err, errLog) {
+		if _, err := openLog(disk.OS{}, filepath.Dir(other), true); !errors.Is(err, errLog) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -289,11 +253,11 @@ func TestLogsThatAreRefused(t *testing.T) {
 
 // Raft reads the log, and cuts its beginning, while entries are stored.
 func TestLogIsReadWhileItChanges(t *testing.T) {
-	log, err := openLog(t.TempDir(), false)
+	log, err := openLog(disk.OS{}, volatileDir(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log.segment, log.sync = 1<<10, func(*os.File) error { return nil }
+	log.segment = 1 << 10
 	var all sync.WaitGroup
 	all.Go(func() {
 		for i := range uint64(300) {
@@ -327,7 +291,7 @@ func TestLogIsReadWhileItChanges(t *testing.T) {
 
 // To remove files takes long. A cut at the beginning of the log holds up neither writes nor reads.
 func TestWritesDoNotWaitForACut(t *testing.T) {
-	log, err := openLog(t.TempDir(), false)
+	log, err := openLog(disk.OS{}, t.TempDir(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +306,7 @@ func TestWritesDoNotWaitForACut(t *testing.T) {
 	}
 	next := uint64(101)
 	removed := 0
-	log.syncDir = func(string) error {
+	log.fs = syncedDirs{disk.OS{}, func() error {
 		removed++
 		if !log.writing.TryLock() || !log.mu.TryLock() {
 			return errors.New("a write would wait until the log is cut")
@@ -355,7 +319,7 @@ func TestWritesDoNotWaitForACut(t *testing.T) {
 		}
 		next++
 		return nil
-	}
+	}}
 	if err := log.DeleteRange(1, 90); err != nil || removed < 4 {
 		t.Errorf("%d steps, error %v", removed, err)
 	}
@@ -366,6 +330,14 @@ func TestWritesDoNotWaitForACut(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// syncedDirs is a file system that tells when a directory is synced.
+type syncedDirs struct {
+	disk.FS
+	synced func() error
+}
+
+func (f syncedDirs) SyncDir(string) error { return f.synced() }
 
 // A vote is there after a restart, or the node does not start.
 func TestVotes(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -49,7 +48,7 @@ var ErrClock = errors.New("replication: the note of the time is far ahead of thi
 // Where the machine's clock is wrong, or was when the cluster began, the time of the log is as far ahead as the note's.
 func readNote(path string, c Clock, logs raft.LogStore) (was *note, now int64, err error) {
 	was = &note{}
-	switch err := disk.ReadRecord(path, noteKind, was); {
+	switch err := disk.ReadRecord(disk.OS{}, path, noteKind, was); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, 0, nil
 	case err != nil:
@@ -154,12 +153,12 @@ func (n *Node) writeNote() error {
 		defer s.last.mu.Unlock()
 		was.Last, _ = s.log.LastIndex() // never fails
 	}
-	return disk.NoteRecord(n.parts.note, noteKind, was)
+	return disk.NoteRecord(disk.OS{}, n.parts.note, noteKind, was)
 }
 
 // forgetNote removes the note in a directory, if there is one.
-func forgetNote(dir string) error {
-	err := os.Remove(filepath.Join(dir, noteFile))
+func forgetNote(fsys disk.FS, dir string) error {
+	err := fsys.Remove(filepath.Join(dir, noteFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -58,7 +58,7 @@ func openOn(o Options, d Disk, l *layer) (*Node, error) {
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := disk.SyncDir(filepath.Dir(d.Dir)); err != nil {
+	if err := (disk.OS{}).SyncDir(filepath.Dir(d.Dir)); err != nil {
 		return nil, err
 	}
 	who, err := identify(d.Dir, o.ID)
@@ -161,7 +161,7 @@ func openParts(o *Options, d Disk, who *identity) (parts, error) {
 	if err != nil {
 		return parts{}, err
 	}
-	snapshots, err := openSnapshots(filepath.Join(d.Dir, snapshotsDir))
+	snapshots, err := openSnapshots(disk.OS{}, filepath.Join(d.Dir, snapshotsDir))
 	if err == nil {
 		err = s.verify(snapshots)
 	}

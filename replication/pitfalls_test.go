@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"limitdb/internal/disk"
 )
 
 // Raft's fast path for heartbeats, which passes the writes of the log, stays closed: a heartbeat arrives where all requests do.
@@ -246,7 +248,7 @@ func TestDiscardConflicting(t *testing.T) {
 		"it is empty":                        {0, 0, 0, [2]uint64{0, 0}},
 		"one entry, which is the snapshot's": {200, 200, 3, [2]uint64{200, 200}},
 	} {
-		snapshots, err := openSnapshots(t.TempDir())
+		snapshots, err := openSnapshots(disk.OS{}, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}

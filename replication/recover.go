@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/raft"
+
+	"limitdb/internal/disk"
 )
 
 // ErrNothing is returned by Recover for a directory without any state.
@@ -66,7 +68,7 @@ func recoverOn(o Options, p parts, who *identity, self raft.Server) error {
 
 // forgetEnd makes a log count as whole that has lost its end.
 func forgetEnd(dir string, who *identity, report *Report) error {
-	last, err := openLast(dir, who.Incarnation)
+	last, err := openLast(disk.OS{}, dir, who.Incarnation)
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	"os"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -20,7 +19,7 @@ import (
 // zeros, a write was torn, and nobody was told that it was durable. But if an entry of a later write follows, the
 // broken write was durable once, and the file is damaged.
 type segment struct {
-	f    *os.File
+	f    disk.File
 	from uint64 // the first entry that counts
 	// first is the index of the first entry in the file, and at has the offset of each entry. An entry is not much
 	// longer than MaxRecord, so the offsets stay below 4 GB.
@@ -52,7 +51,7 @@ func (s *segment) empty() bool { return s.next() <= s.from }
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // crc32 makes the table once
 
 // createSegment makes a segment whose header is durable.
-func createSegment(dir string, first uint64) (*segment, error) {
+func createSegment(fsys disk.FS, dir string, first uint64) (*segment, error) {
 	var seed [4]byte
 	_, _ = rand.Read(seed[:]) // never fails
 	s := &segment{from: first, first: first, seed: binary.LittleEndian.Uint32(seed[:]), end: segmentHead, length: segmentHead}
@@ -61,16 +60,16 @@ func createSegment(dir string, first uint64) (*segment, error) {
 	b = binary.LittleEndian.AppendUint32(b, s.seed)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
 	path := s.name(dir, first)
-	err := disk.Replace(path, b)
+	err := disk.Replace(fsys, path, b)
 	if err == nil {
-		s.f, err = os.OpenFile(path, os.O_RDWR, 0)
+		s.f, err = fsys.Edit(path)
 	}
 	return s, err
 }
 
 // readSegment reads a segment and opens it. The errors are errLog and ErrNewer.
-func readSegment(path string) (*segment, error) {
-	b, err := os.ReadFile(path)
+func readSegment(fsys disk.FS, path string, readOnly bool) (*segment, error) {
+	b, err := disk.ReadFile(fsys, path, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}
@@ -107,15 +106,16 @@ func readSegment(path string) (*segment, error) {
 			return nil, fmt.Errorf("%w at byte %d", damaged, s.end)
 		}
 	}
-	s.f, err = os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, os.ErrPermission) {
-		s.f, err = os.Open(path)
+	open := fsys.Edit
+	if readOnly {
+		open = fsys.Open
 	}
+	s.f, err = open(path)
 	return s, err
 }
 
 // read reads an entry.
-func (s *segment) read(index uint64, l *raft.Log) error {
+func (s *segment) read(dir string, index uint64, l *raft.Log) error {
 	i, end := index-s.first, s.end
 	if index+1 < s.next() {
 		end = int64(s.at[i+1])
@@ -125,25 +125,22 @@ func (s *segment) read(index uint64, l *raft.Log) error {
 		return err
 	}
 	if _, ok := parseLog(b, index, s.seed, l); !ok {
-		return fmt.Errorf("%w: %s at byte %d", errLog, s.f.Name(), s.at[i])
+		return fmt.Errorf("%w: %s at byte %d", errLog, s.name(dir, s.from), s.at[i])
 	}
 	return nil
 }
 
 // cut removes the entries from an index on, but not all of them.
-func (s *segment) cut(index uint64) error {
+func (s *segment) cut(fsys disk.FS, path string, index uint64) error {
 	end := int64(s.at[index-s.first])
 	s.at, s.end = s.at[:index-s.first], end
-	return s.truncate(end)
+	return s.truncate(fsys, path, end)
 }
 
-// truncate shortens the file.
-func (s *segment) truncate(size int64) error {
+// truncate shortens the file, durably.
+func (s *segment) truncate(fsys disk.FS, path string, size int64) error {
 	s.length = size
-	if err := s.f.Truncate(size); err != nil {
-		return err
-	}
-	return s.f.Sync()
+	return fsys.Truncate(path, size)
 }
 
 // appendEntry appends an entry of a write.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 )
 
@@ -71,7 +72,7 @@ func FuzzSnapshot(f *testing.F) {
 
 func TestSnapshotStore(t *testing.T) {
 	dir := t.TempDir()
-	s, err := openSnapshots(dir)
+	s, err := openSnapshots(disk.OS{}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestSnapshotStore(t *testing.T) {
 		t.Error(err)
 	}
 	_ = write(10, 1, "left behind by a crash")
-	if s, err = openSnapshots(dir); err != nil {
+	if s, err = openSnapshots(disk.OS{}, dir); err != nil {
 		t.Fatal(err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 2 {

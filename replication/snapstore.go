@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 // raft's FileSnapshotStore syncs once, at the end, which holds up the syncs of the log for as long as it takes to write
 // a whole snapshot. This one syncs in stretches, so that the log waits for one stretch at most.
 type snapshotStore struct {
+	fs  disk.FS
 	dir string
 	mu  sync.Mutex
 	// made counts the snapshots that this process has begun, for their names.
@@ -38,30 +38,31 @@ const (
 )
 
 // openSnapshots opens the directory, creates it if it is missing, and removes unfinished snapshots.
-func openSnapshots(dir string) (*snapshotStore, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func openSnapshots(fsys disk.FS, dir string) (*snapshotStore, error) {
+	if err := disk.MakeDir(fsys, dir); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
+	// A process that was killed may have given a snapshot its name, or taken it away, and not synced that.
+	if err := fsys.SyncDir(dir); err != nil {
+		return nil, err
+	}
+	names, err := fsys.Dirs(dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), tmpSuffix) {
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return &snapshotStore{dir: dir}, nil
+	s := &snapshotStore{fs: fsys, dir: dir}
+	return s, s.remove(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, tmpSuffix) }))
 }
 
 // Create begins a snapshot. It is published by Close.
 func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, _ raft.Transport) (raft.SnapshotSink, error) {
+	there, err := s.fs.Dirs(s.dir)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
-	s.made++
-	name := fmt.Sprintf("%016x-%016x-%d", index, term, s.made)
-	for exists(filepath.Join(s.dir, name)) {
+	var name string
+	for name == "" || slices.Contains(there, name) {
 		s.made++
 		name = fmt.Sprintf("%016x-%016x-%d", index, term, s.made)
 	}
@@ -69,34 +70,28 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 	k := &sink{s: s, tmp: filepath.Join(s.dir, name+tmpSuffix), meta: raft.SnapshotMeta{
 		Version: version, ID: name, Index: index, Term: term, Configuration: members, ConfigurationIndex: membersIndex,
 	}}
-	if err := os.Mkdir(k.tmp, 0o700); err != nil {
+	if err := s.fs.Mkdir(k.tmp); err != nil {
 		return nil, err
 	}
-	var err error
-	if k.f, err = os.OpenFile(filepath.Join(k.tmp, stateFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(k.tmp))
+	if k.f, err = s.fs.Create(filepath.Join(k.tmp, stateFile)); err != nil {
+		return nil, errors.Join(err, disk.RemoveDir(s.fs, k.tmp))
 	}
 	return k, nil
-}
-
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
 }
 
 // List describes the snapshots, the newest first. It returns an error if it cannot read a snapshot's meta: the log may
 // continue from that snapshot only.
 func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
-	entries, err := os.ReadDir(s.dir)
+	names, err := s.fs.Dirs(s.dir)
 	if err != nil {
 		return nil, err
 	}
 	var all []*raft.SnapshotMeta
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), tmpSuffix) {
+	for _, name := range names {
+		if strings.HasSuffix(name, tmpSuffix) {
 			continue
 		}
-		m, err := s.meta(e.Name())
+		m, err := s.meta(name)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +113,7 @@ func (s *snapshotStore) newest() (*raft.SnapshotMeta, error) {
 func (s *snapshotStore) meta(name string) (*raft.SnapshotMeta, error) {
 	path := filepath.Join(s.dir, name, metaFile)
 	var m raft.SnapshotMeta
-	switch err := disk.ReadRecord(path, metaKind, &m); {
+	switch err := disk.ReadRecord(s.fs, path, metaKind, &m); {
 	case errors.Is(err, disk.ErrNewer):
 		return nil, fmt.Errorf("%w: %s", ErrNewer, path)
 	case errors.Is(err, disk.ErrDamaged) || err == nil && m.ID != name:
@@ -135,11 +130,21 @@ func (s *snapshotStore) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, er
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := os.Open(filepath.Join(s.dir, name, stateFile))
+	f, err := s.fs.Open(filepath.Join(s.dir, name, stateFile))
 	if err != nil {
 		return nil, nil, err
 	}
-	return m, f, nil
+	size, err := f.Size()
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return m, state{io.NewSectionReader(f, 0, size), f}, nil
+}
+
+// state is a snapshot's state, as it is read.
+type state struct {
+	io.Reader
+	io.Closer
 }
 
 // reap removes all but the newest keepSnapshots.
@@ -148,23 +153,36 @@ func (s *snapshotStore) reap() error {
 	if err != nil {
 		return err
 	}
+	var gone []string
 	for _, m := range all[min(len(all), keepSnapshots):] {
-		// First its name: half of a snapshot must not look like one.
+		gone = append(gone, m.ID+tmpSuffix)
 		old := filepath.Join(s.dir, m.ID)
-		if err := os.Rename(old, old+tmpSuffix); err != nil {
-			return err
-		}
-		if err := os.RemoveAll(old + tmpSuffix); err != nil {
+		if err := s.fs.Rename(old, old+tmpSuffix); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.remove(gone)
+}
+
+// remove removes directories that are no snapshots any more by their names. That is durable before their files go: half
+// of a snapshot must not look like one.
+func (s *snapshotStore) remove(names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	err := s.fs.SyncDir(s.dir)
+	for _, name := range names {
+		if err == nil {
+			err = disk.RemoveDir(s.fs, filepath.Join(s.dir, name))
+		}
+	}
+	return err
 }
 
 // sink is a snapshot that is being written.
 type sink struct {
 	s        *snapshotStore
-	f        *os.File
+	f        disk.File
 	tmp      string
 	meta     raft.SnapshotMeta
 	unsynced int64
@@ -174,7 +192,7 @@ type sink struct {
 func (k *sink) ID() string { return k.meta.ID }
 
 func (k *sink) Write(b []byte) (int, error) {
-	n, err := k.f.Write(b)
+	n, err := k.f.WriteAt(b, k.meta.Size)
 	k.meta.Size += int64(n)
 	if k.unsynced += int64(n); err == nil && k.unsynced >= syncStretch {
 		k.unsynced = 0
@@ -199,16 +217,13 @@ func (k *sink) publish() error {
 	if err := k.f.Sync(); err != nil {
 		return err
 	}
-	if err := disk.WriteRecord(filepath.Join(k.tmp, metaFile), metaKind, k.meta); err != nil {
+	if err := disk.WriteRecord(k.s.fs, filepath.Join(k.tmp, metaFile), metaKind, k.meta); err != nil {
 		return err
 	}
 	if err := k.f.Close(); err != nil {
 		return err
 	}
-	if err := os.Rename(k.tmp, strings.TrimSuffix(k.tmp, tmpSuffix)); err != nil {
-		return err
-	}
-	return disk.SyncDir(k.s.dir)
+	return disk.Publish(k.s.fs, strings.TrimSuffix(k.tmp, tmpSuffix))
 }
 
 // Cancel gives the snapshot up.
@@ -218,5 +233,5 @@ func (k *sink) Cancel() error {
 	}
 	k.done = true
 	_ = k.f.Close() // nobody reads it
-	return os.RemoveAll(k.tmp)
+	return disk.RemoveDir(k.s.fs, k.tmp)
 }

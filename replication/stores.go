@@ -86,7 +86,7 @@ func createStores(dir string, who *identity) error {
 	}
 	err = createVotes(path, ballot{Node: who.Incarnation})
 	if err == nil {
-		err = disk.WriteRecord(filepath.Join(dir, lastFile), lastKind, storedLast{Node: who.Incarnation})
+		err = disk.WriteRecord(disk.OS{}, filepath.Join(dir, lastFile), lastKind, storedLast{Node: who.Incarnation})
 	}
 	if err == nil {
 		err = who.store()
@@ -102,10 +102,10 @@ func openStores(dir string, who *identity, readOnly bool) (s stores, err error) 
 			return s, fmt.Errorf("replication: %w: %s is missing", errFiles, path)
 		}
 	}
-	if s.log, err = openLog(filepath.Join(dir, logDir), readOnly); err != nil {
+	if s.log, err = openLog(disk.OS{}, filepath.Join(dir, logDir), readOnly); err != nil {
 		return s, fmt.Errorf("replication: %w", err)
 	}
-	if s.last, err = openLast(dir, who.Incarnation); err == nil {
+	if s.last, err = openLast(disk.OS{}, dir, who.Incarnation); err == nil {
 		s.log.shorten = s.last.cut
 		s.votes, err = openVotes(filepath.Join(dir, voteFile), who.Incarnation, readOnly)
 	}
@@ -163,4 +163,10 @@ func (s *stores) close() error {
 		err = errors.Join(err, s.votes.Close())
 	}
 	return err
+}
+
+// exists reports whether there is a file or a directory of a name.
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
 }

@@ -61,7 +61,7 @@ func createVotes(path string, b ballot) (err error) {
 	if err := errors.Join(v.Set([]byte(ballotKey), record), v.Sync(), v.Close(), os.Rename(tmp, path)); err != nil {
 		return err
 	}
-	return disk.SyncDir(filepath.Dir(path))
+	return disk.OS{}.SyncDir(filepath.Dir(path))
 }
 
 // openVotes opens the votes of a node. It first makes the file anew, so that what bbolt keeps there besides the record

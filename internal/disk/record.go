@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"os"
-	"path/filepath"
 )
 
 // A record is what a small file holds: a value as JSON behind a header whose checksum covers all of it, so no flipped
@@ -82,8 +80,8 @@ func recordCRC(b []byte) uint32 {
 }
 
 // ReadRecord sets a value to that of a file with one record. The errors are those of Unseal and of the system.
-func ReadRecord(path, kind string, value any) error {
-	b, err := os.ReadFile(path)
+func ReadRecord(fsys FS, path, kind string, value any) error {
+	b, err := ReadFile(fsys, path, Small)
 	if err == nil {
 		err = Unseal(kind, b, value)
 	}
@@ -95,53 +93,23 @@ func ReadRecord(path, kind string, value any) error {
 
 // WriteRecord makes a file hold one record with a value, which is durable when WriteRecord returns nil. A crash leaves
 // the old file or the new one.
-func WriteRecord(path, kind string, value any) error {
+func WriteRecord(fsys FS, path, kind string, value any) error {
 	b, err := Seal(kind, value)
 	if err != nil {
 		return err
 	}
-	return Replace(path, b)
+	return Replace(fsys, path, b)
 }
 
 // NoteRecord does the same without waiting for the disk. It is for a value that is worthless once the machine has
 // stopped, which may leave anything in the file.
-func NoteRecord(path, kind string, value any) error {
+func NoteRecord(fsys FS, path, kind string, value any) error {
 	b, err := Seal(kind, value)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+TmpSuffix, b, 0o600); err != nil {
+	if err := Write(fsys, path+TmpSuffix, b, false); err != nil {
 		return err
 	}
-	return os.Rename(path+TmpSuffix, path)
-}
-
-// TmpSuffix ends the name of a file that is not finished.
-const TmpSuffix = ".tmp"
-
-// Replace writes a file in place of one of the same name. The new file is durable when Replace returns nil.
-func Replace(path string, b []byte) error {
-	tmp := path + TmpSuffix
-	if err := os.RemoveAll(tmp); err != nil {
-		return err
-	}
-	if err := Create(tmp, b); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return SyncDir(filepath.Dir(path))
-}
-
-// Create writes a new file. The file is durable once its directory is.
-func Create(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(b); err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
+	return fsys.Rename(path+TmpSuffix, path)
 }

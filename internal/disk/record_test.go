@@ -19,21 +19,21 @@ type sample struct {
 func TestRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	var got sample
-	if err := ReadRecord(path, "some", &got); !errors.Is(err, fs.ErrNotExist) {
+	if err := ReadRecord(OS{}, path, "some", &got); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is missing: %v", err)
 	}
 	if err := os.WriteFile(path+TmpSuffix, []byte("an earlier write was cut short"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for i, write := range []func(string, string, any) error{WriteRecord, NoteRecord} {
+	for i, write := range []func(FS, string, string, any) error{WriteRecord, NoteRecord} {
 		want := sample{"a name", 1<<64 - 1 - uint64(i)}
-		if err := write(path, "some", want); err != nil {
+		if err := write(OS{}, path, "some", want); err != nil {
 			t.Fatal(err)
 		}
-		if err := ReadRecord(path, "some", &got); err != nil || got != want {
+		if err := ReadRecord(OS{}, path, "some", &got); err != nil || got != want {
 			t.Errorf("%+v was written, %+v is read, %v", want, got, err)
 		}
-		if err := ReadRecord(path, "none", &got); !errors.Is(err, ErrDamaged) {
+		if err := ReadRecord(OS{}, path, "none", &got); !errors.Is(err, ErrDamaged) {
 			t.Errorf("as another kind: %v", err)
 		}
 	}

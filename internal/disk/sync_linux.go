@@ -27,3 +27,10 @@ func Datasync(f *os.File) error {
 	}
 	return nil
 }
+
+// forget drops pages from the kernel's cache. It is only advice, so an error does not matter.
+func forget(f *os.File, off, length int64) {
+	if conn, err := f.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { _ = unix.Fadvise(int(fd), off, length, unix.FADV_DONTNEED) })
+	}
+}

@@ -6,3 +6,5 @@ import "os"
 
 // Datasync makes the writes to a file durable.
 func Datasync(f *os.File) error { return f.Sync() }
+
+func forget(*os.File, int64, int64) {}

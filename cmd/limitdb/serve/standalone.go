@@ -113,7 +113,7 @@ func (a *standalone) instance() string {
 
 // mark notes durably whose state is about to be imported.
 func (a *standalone) mark() error {
-	return disk.WriteRecord(a.marker, importedKind, imported{a.instance()})
+	return disk.WriteRecord(disk.OS{}, a.marker, importedKind, imported{a.instance()})
 }
 
 // retire ends the state in the data directory, which the node has imported durably. It returns an error if the node has imported another, or none.
@@ -123,7 +123,7 @@ func (a *standalone) retire() error {
 	}
 	defer a.engine.Close()
 	var of imported
-	if err := disk.ReadRecord(a.marker, importedKind, &of); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := disk.ReadRecord(disk.OS{}, a.marker, importedKind, &of); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		a.store.Release()
 		return err
 	}

@@ -1,16 +1,18 @@
-package persistence
+package disk
 
 import "io"
 
-// FS is what the store needs of a file system. Names are paths. There are three: the system's (OS) and, in
-// the tests, one that fails the n-th operation and one in memory that loses unsynced data at a crash. The errors
-// of the system's name the file.
+// FS is what the two logs need of a file system. Names are paths. There are three: the system's (OS) and, for
+// tests, those of disktest: one that fails the n-th operation and one in memory that loses unsynced data at a
+// crash. The errors of the system's name the file.
 //
-// After an error, an operation may or may not have taken effect. The store never relies on a file whose
-// WriteAt or Sync has failed.
+// After an error, an operation may or may not have taken effect. Nobody relies on a file whose WriteAt or Sync
+// has failed.
 type FS interface {
 	// Open opens a file for reading. It returns fs.ErrNotExist if there is none.
 	Open(name string) (File, error)
+	// Edit opens a file for reading and writing. It returns fs.ErrNotExist if there is none.
+	Edit(name string) (File, error)
 	// Create makes an empty file for writing, and replaces a file of that name.
 	Create(name string) (File, error)
 	// Truncate cuts a file to size bytes and syncs it.
@@ -19,14 +21,18 @@ type FS interface {
 	Link(name, second string) error
 	// Rename renames a file, and replaces one that has the new name.
 	Rename(from, to string) error
-	// Remove removes a file's name.
+	// Remove removes the name of a file or of an empty directory.
 	Remove(name string) error
 	// List returns the names of the files in dir, without the path, in any order. It leaves out directories.
 	List(dir string) ([]string, error)
+	// Dirs returns the names of the directories in dir, without the path, in any order.
+	Dirs(dir string) ([]string, error)
 	// Mkdir makes a directory. It returns fs.ErrExist if the name is taken.
 	Mkdir(dir string) error
 	// SyncDir makes the names in a directory durable.
 	SyncDir(dir string) error
+	// Lock locks a directory as the function Lock does.
+	Lock(dir string, shared bool) (io.Closer, error)
 }
 
 // File is an open file. It has no position; each write names its offset.

@@ -8,13 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forget drops pages from the kernel's cache. It is only advice, so an error does not matter.
-func forget(f *os.File, off, length int64) {
-	if conn, err := f.SyscallConn(); err == nil {
-		_ = conn.Control(func(fd uintptr) { _ = unix.Fadvise(int(fd), off, length, unix.FADV_DONTNEED) })
-	}
-}
-
 // SystemBoot returns a function for Options.Boot. Its id is 0 if the system has none.
 func SystemBoot() func() (id uint64, elapsed int64) {
 	name, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -1,11 +1,10 @@
-package persistence
+package disk
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
-
-	"limitdb/internal/disk"
 )
 
 // OS is the system's file system.
@@ -14,6 +13,15 @@ type OS struct{}
 // Open implements FS.
 func (OS) Open(name string) (File, error) {
 	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// Edit implements FS.
+func (OS) Edit(name string) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -52,14 +60,19 @@ func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 func (OS) Remove(name string) error { return os.Remove(name) }
 
 // List implements FS.
-func (OS) List(dir string) ([]string, error) {
+func (OS) List(dir string) ([]string, error) { return list(dir, false) }
+
+// Dirs implements FS.
+func (OS) Dirs(dir string) ([]string, error) { return list(dir, true) }
+
+func list(dir string, dirs bool) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() {
+		if e.IsDir() == dirs {
 			names = append(names, e.Name())
 		}
 	}
@@ -70,15 +83,24 @@ func (OS) List(dir string) ([]string, error) {
 func (OS) Mkdir(dir string) error { return os.Mkdir(dir, 0o700) }
 
 // SyncDir implements FS.
-func (OS) SyncDir(dir string) error { return disk.SyncDir(dir) }
+func (OS) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Lock implements FS.
+func (OS) Lock(dir string, shared bool) (io.Closer, error) { return Lock(dir, shared) }
 
 type osFile struct{ *os.File }
 
 // Named implements File.
-func (f osFile) Named(name string) (bool, error) { return named(f.File, name) }
+func (f osFile) Named(name string) (bool, error) { return Named(f.File, name) }
 
-// named reports whether name refers to an open file or directory.
-func named(f *os.File, name string) (bool, error) {
+// Named reports whether name refers to an open file or directory.
+func Named(f *os.File, name string) (bool, error) {
 	there, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -100,7 +122,7 @@ func (f osFile) Size() (int64, error) {
 }
 
 // Sync implements File.
-func (f osFile) Sync() error { return disk.Datasync(f.File) }
+func (f osFile) Sync() error { return Datasync(f.File) }
 
 // Forget implements File.
 func (f osFile) Forget(off, length int64) { forget(f.File, off, length) }
