@@ -33,7 +33,7 @@ func TestUpgradeBetweenFormats(t *testing.T) {
 	}
 	take()
 	for _, n := range nodes {
-		format("2")
+		format("1")
 		n.Stop()
 		n.bin = next
 		n.restart(t)
@@ -46,9 +46,9 @@ func TestUpgradeBetweenFormats(t *testing.T) {
 		at := leader(t, nodes)
 		at.ask(t, "RAFT", "TRANSFER")
 		leader(t, nodes)
-		return strings.Contains(nodes[0].ask(t, "INFO", "replication"), "raft_format:3\r\n")
+		return strings.Contains(nodes[0].ask(t, "INFO", "replication"), "raft_format:2\r\n")
 	})
-	format("3")
+	format("2")
 	take()
 	at := leader(t, nodes)
 	if got := at.ask(t, "RAFT", "SNAPSHOT"); got != "OK" {

@@ -29,6 +29,7 @@ const (
 	flagNamed = 4
 	// flagVouches says that, when the batch was written, all earlier logs were durable.
 	flagVouches = 8
+	knownFlags  = flagEnd | flagMore | flagNamed | flagVouches
 
 	// batchBytes is the size of the payload, in bytes, at which a batch is closed.
 	batchBytes = 4 << 20

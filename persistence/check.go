@@ -302,7 +302,7 @@ func (c *checker) file(name string, seq uint64) (uint64, error) {
 // known returns a reader for a file whose header is damaged, with the id from the MANIFEST, since the
 // checksums need the id. It returns nil if the MANIFEST does not have it.
 func (c *checker) known(name string, f disk.File, kind fileKind, size int64) *reader {
-	h := header{kind: kind, version: formatVersion, instance: c.man.instance}
+	h := header{kind: kind, instance: c.man.instance}
 	if b := c.man.base; b != nil && b.name() == name {
 		h.id = b.id
 	} else if e := c.man.logAt(name); e != nil {

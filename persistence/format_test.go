@@ -38,7 +38,7 @@ func (c *counting) Read(b []byte) (int, error) {
 }
 
 // goldenDir makes a directory that was closed, with a base, two logs, all kinds of records, and zeros after
-// them (fewer than usual). The keys are those of format 1.
+// them (fewer than usual).
 func goldenDir(t *testing.T, dir string) *table {
 	t.Helper()
 	tab := newTable(2)
@@ -95,8 +95,8 @@ func goldenCopy(t *testing.T, golden string) (dir string) {
 }
 
 // This version still writes the same bytes.
-func TestGoldenFormat2(t *testing.T) {
-	golden := filepath.Join("testdata", "format2")
+func TestGoldenFormat(t *testing.T) {
+	golden := filepath.Join("testdata", "format1")
 	if *update {
 		if err := os.RemoveAll(golden); err != nil {
 			t.Fatal(err)
@@ -125,44 +125,42 @@ func TestGoldenFormat2(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(old, written) {
-			t.Errorf("%s is written in another way than version 2 was", name)
+			t.Errorf("%s is written in another way than it was", name)
 		}
 	}
 }
 
-// Every format that was ever released can be read, and the store continues in this version's format.
-func TestGoldenFormatsAreRead(t *testing.T) {
+// The golden directory is read as it was written, and the store continues from it.
+func TestGoldenFormatIsRead(t *testing.T) {
 	want := goldenDir(t, t.TempDir())
-	for _, format := range []string{"format1", "format2"} {
-		dir := goldenCopy(t, filepath.Join("testdata", format))
-		for range 2 {
-			tab := newTable(3)
-			s, loaded := openLoaded(t, Options{Dir: dir, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
-			if !loaded.Clean || loaded.Fresh {
-				t.Errorf("%s: %+v", format, loaded)
+	dir := goldenCopy(t, filepath.Join("testdata", "format1"))
+	for range 2 {
+		tab := newTable(3)
+		s, loaded := openLoaded(t, Options{Dir: dir, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
+		if !loaded.Clean || loaded.Fresh {
+			t.Errorf("%+v", loaded)
+		}
+		if tab.len() != want.len() {
+			t.Errorf("%d keys, want %d", tab.len(), want.len())
+		}
+		for i := range 30 {
+			if got := tab.get(keyOf(i)); !bytes.Equal(got, want.get(keyOf(i))) {
+				t.Errorf("%s is %x, want %x", keyOf(i), got, want.get(keyOf(i)))
 			}
-			if tab.len() != want.len() {
-				t.Errorf("%s: %d keys, want %d", format, tab.len(), want.len())
-			}
-			for i := range 30 {
-				if got := tab.get(keyOf(i)); !bytes.Equal(got, want.get(keyOf(i))) {
-					t.Errorf("%s: %s is %x, want %x", format, keyOf(i), got, want.get(keyOf(i)))
-				}
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			rep, err := Check(CheckOptions{Dir: dir})
-			if err != nil || len(rep.Problems) > 0 || rep.Torn != nil || !rep.Clean {
-				t.Errorf("%s: %+v, %v", format, rep, err)
-			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		rep, err := Check(CheckOptions{Dir: dir})
+		if err != nil || len(rep.Problems) > 0 || rep.Torn != nil || !rep.Clean {
+			t.Errorf("%+v, %v", rep, err)
 		}
 	}
 }
 
 // goldenFiles adds the golden files as seeds for a fuzz target.
 func goldenFiles(f *testing.F, pattern string) {
-	names, err := filepath.Glob(filepath.Join("testdata", "format[0-9]", pattern))
+	names, err := filepath.Glob(filepath.Join("testdata", "format1", pattern))
 	if err != nil || len(names) == 0 {
 		f.Fatalf("%v, %v", names, err)
 	}
@@ -181,7 +179,7 @@ func FuzzManifest(f *testing.F) {
 	goldenFiles(f, manifestName)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := parseManifest(b)
-		if err == nil && m.version == formatVersion && !bytes.Equal(m.appendTo(nil), b) {
+		if err == nil && !bytes.Equal(m.appendTo(nil), b) {
 			t.Fatalf("%x was read as %+v", b, m)
 		}
 	})
@@ -191,7 +189,7 @@ func FuzzClean(f *testing.F) {
 	goldenFiles(f, cleanName)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := parseClean(b)
-		if err == nil && c.version == formatVersion && !bytes.Equal(c.appendTo(nil), b) {
+		if err == nil && !bytes.Equal(c.appendTo(nil), b) {
 			t.Fatalf("%x was read as %+v", b, c)
 		}
 	})

@@ -18,17 +18,9 @@ import (
 const (
 	headerSize = 64
 	magic      = "LIMITDB"
-	// formatVersion is the version that the store writes. It reads every version from 1 on.
-	formatVersion = 2
+	// formatVersion is the version that the store reads and writes.
+	formatVersion = 1
 )
-
-// knownFlags returns the batch flags that a version of the format has.
-func knownFlags(version uint32) uint32 {
-	if version == 1 {
-		return flagEnd
-	}
-	return flagEnd | flagMore | flagNamed | flagVouches
-}
 
 // fileKind is the last byte of a file's magic.
 type fileKind byte
@@ -43,7 +35,6 @@ const (
 // header is the header of a file.
 type header struct {
 	kind     fileKind
-	version  uint32   // of the format, as read
 	instance [16]byte // the directory that the file belongs to
 	id       uint64   // of the file; random
 	base     uint64   // the id of the base that a log follows; 0 for none
@@ -77,13 +68,13 @@ func parseHeader(b []byte, kind fileKind) (h header, err error) {
 	if crc32.Checksum(b[:60], crcTable()) != binary.LittleEndian.Uint32(b[60:]) {
 		return h, errHeader
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v == 0 || v > formatVersion {
-		return h, fmt.Errorf("%w (%d, known are 1 to %d)", ErrFormat, v, formatVersion)
+	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
+		return h, fmt.Errorf("%w (%d, known is %d)", ErrFormat, v, formatVersion)
 	}
 	if fileKind(b[7]) != kind {
 		return h, errHeader
 	}
-	h.kind, h.version = kind, binary.LittleEndian.Uint32(b[8:])
+	h.kind = kind
 	copy(h.instance[:], b[16:])
 	h.id = binary.LittleEndian.Uint64(b[32:])
 	h.base = binary.LittleEndian.Uint64(b[40:])

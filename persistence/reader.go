@@ -147,7 +147,7 @@ func (r *reader) cut(c *chunk) (need int64, bad *badBatch) {
 			bad = &badBatch{off: r.off, reason: "a batch that ends after the file"}
 		case r.seq != 0 && h.seq != r.seq:
 			bad = &badBatch{off: r.off, reason: fmt.Sprintf("batch %d where %d is next", h.seq, r.seq), whole: true}
-		case h.flags&^knownFlags(r.version) != 0:
+		case h.flags&^knownFlags != 0:
 			bad = &badBatch{off: r.off, reason: fmt.Sprintf("a batch with the flags %#x", h.flags), newer: true}
 		case total > int64(len(b)):
 			return total, nil
@@ -212,7 +212,7 @@ func (r *reader) behind(from, place int64) (t telling, err error) {
 	err = r.each(from, func(_ int64, h *batch) bool {
 		t.any = true
 		t.past = t.past || h.synced > place
-		t.vouched = t.vouched || r.version == 1 || h.flags&flagVouches != 0
+		t.vouched = t.vouched || h.flags&flagVouches != 0
 		return !t.past
 	})
 	return t, err

@@ -239,7 +239,7 @@ func (r *recovery) stranger(f *reader, number uint64) error {
 		return nil
 	}
 	err := f.each(headerSize, func(_ int64, h *batch) bool {
-		r.stale = f.version == 1 || h.flags&flagNamed != 0
+		r.stale = h.flags&flagNamed != 0
 		return !r.stale
 	})
 	if err == nil && r.stale {

@@ -82,7 +82,7 @@ func (r *recovery) next(i int, l *reader, p *piece) {
 		r.groupAt = p.off
 	}
 	r.group = append(r.group, p.batch)
-	if l.version == 1 || p.flags&flagVouches != 0 {
+	if p.flags&flagVouches != 0 {
 		r.voucher = i
 	}
 	if p.flags&flagMore != 0 {

@@ -33,7 +33,7 @@ type list struct {
 	told   func()
 }
 
-func (l *list) Lead(_ int64, _ bool, gate *journal.Gate, dirtied func()) {
+func (l *list) Lead(_ int64, gate *journal.Gate, dirtied func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leads {

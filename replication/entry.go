@@ -84,7 +84,7 @@ func (e *entry) appendTo(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, e.sequence)
 	b = binary.LittleEndian.AppendUint64(b, uint64(e.clock))
 	b = binary.LittleEndian.AppendUint32(b, 0)
-	if e.format > formatParts {
+	if e.format > 1 {
 		b = append(b, make([]byte, nextExtra)...)
 	}
 	if e.kind == kindEpoch {
@@ -127,7 +127,7 @@ func parseEntry(b []byte) (e entry, err error) {
 		sequence: binary.LittleEndian.Uint64(b[24:]), clock: int64(binary.LittleEndian.Uint64(b[32:])),
 	}
 	body := b[entryHead:]
-	if e.format > formatParts {
+	if e.format > 1 {
 		if len(body) < nextExtra {
 			return entry{}, ErrEntry
 		}

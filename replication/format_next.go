@@ -3,7 +3,7 @@
 package replication
 
 // Format is that of the next version. Only tests of upgrades build this.
-const Format = formatParts + 1
+const Format = 2
 
 // nextExtra is how many bytes stand before the body of an entry of the next format.
 const nextExtra = 8

@@ -400,7 +400,7 @@ func (n *Node) open() error {
 	n.turns++
 	n.primary = primary{epoch: own, format: format, start: n.machine.clock, since: n.clockAt}
 	n.confirmed()
-	n.table.Lead(n.primary.start-n.primary.since, format >= formatParts, &n.gate, func() { signal(n.dirtied) })
+	n.table.Lead(n.primary.start-n.primary.since, &n.gate, func() { signal(n.dirtied) })
 	n.turn.Store(n.turns)
 	signal(n.kick) // with the next entry, the others learn at once that the Epoch is committed; without one, Raft tells them 50 ms later
 	n.log.Info("this node leads", "epoch", own.String(), "term", n.machine.term)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -50,14 +49,11 @@ func (c *partsChanges) count(r *journal.Record) {
 
 func (p *partsTable) now() int64 { return p.elapsed() + p.ahead.Load() }
 
-func (p *partsTable) Lead(ahead int64, parts bool, gate *journal.Gate, dirtied func()) {
+func (p *partsTable) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	p.ahead.Store(ahead)
 	e := p.states.Load()
 	e.StartJournal(0, gate, dirtied)
 	e.RecordWhole(p.now())
-	if !parts {
-		e.RecordWhole(math.MaxInt64)
-	}
 	p.leads.Store(true)
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 
 	"limitdb/internal/journal"
 )
@@ -60,10 +59,7 @@ func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uin
 	if err != nil {
 		return err
 	}
-	if format >= formatParts {
-		end = binary.LittleEndian.AppendUint64(end, fuzzy)
-	}
-	return writeBlock(w, format, blockEnd, end)
+	return writeBlock(w, format, blockEnd, binary.LittleEndian.AppendUint64(end, fuzzy))
 }
 
 // writeBlock writes a block. b has room for the block's head before the payload.
@@ -110,29 +106,18 @@ func readSnapshot(r io.Reader, t Table) (f fence, fuzzy uint64, err error) {
 				records += count
 				err = applyRecords(t, f.clock, payload)
 			}
-		case kind != blockEnd || len(payload) != endSize(format) || binary.LittleEndian.Uint64(payload) != records:
+		case kind != blockEnd || len(payload) != 16 || binary.LittleEndian.Uint64(payload) != records:
 			err = errSnapshot
 		default:
 			if n, _ := r.Read(make([]byte, 1)); n > 0 {
 				return f, 0, errSnapshot
 			}
-			if fuzzy = math.MaxUint64; format >= formatParts { // otherwise it is unknown
-				fuzzy = binary.LittleEndian.Uint64(payload[8:])
-			}
-			return f, fuzzy, nil
+			return f, binary.LittleEndian.Uint64(payload[8:]), nil
 		}
 		if err != nil {
 			return f, 0, err
 		}
 	}
-}
-
-// endSize returns the size of the payload of a snapshot's end.
-func endSize(format uint32) int {
-	if format >= formatParts {
-		return 16
-	}
-	return 8
 }
 
 // readBlock reads a block into b, or into a longer slice. Memory grows only with the bytes that arrive, whatever length

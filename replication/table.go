@@ -9,9 +9,8 @@ import (
 // Table holds the states of a node.
 type Table interface {
 	// Lead lets decisions use the table from now on. Their time is Clock.Elapsed plus ahead. The table keeps records of
-	// its changes; the records of a step that enters the gate are all in one cut. Unless parts is set, no record is a
-	// Change. The table calls dirtied when it has changes to cut and had none before; dirtied does not block.
-	Lead(ahead int64, parts bool, gate *journal.Gate, dirtied func())
+	// its changes; the records of a step that enters the gate are all in one cut. The table calls dirtied when it has changes to cut and had none before; dirtied does not block.
+	Lead(ahead int64, gate *journal.Gate, dirtied func())
 	// Pause refuses new decisions. It waits for those that have begun, but not for long, so some may still be made. The next call is Follow or Lead.
 	Pause()
 	// Follow ends all decisions. When it returns, no step can change the table, and requests that wait have been told

@@ -11,10 +11,6 @@ import (
 // format begins with the first epoch that begins after all members have the new version. From then on, nodes of the old
 // version are refused.
 
-// formatParts is the first format whose batches may have Changes. Its snapshots name the last entry whose effects they
-// may include. In format 1 all states are whole.
-const formatParts = 2
-
 // inForce returns the format of the current epoch; 1 before the first.
 func (f *fence) inForce() uint8 { return max(f.format, 1) }
 

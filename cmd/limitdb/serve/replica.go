@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -167,14 +166,11 @@ func (r *replica) sweep(ctx context.Context) {
 // The methods below implement replication.Table.
 
 // Lead hands the table to the server, which begins to decide.
-func (r *replica) Lead(ahead int64, parts bool, gate *journal.Gate, dirtied func()) {
+func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	e := r.states.Load()
 	r.p.clock.Shift(ahead)
 	e.StartJournal(0, gate, dirtied)
 	e.RecordWhole(r.p.clock.Now()) // others may have dropped what expired before this epoch
-	if !parts {
-		e.RecordWhole(math.MaxInt64)
-	}
 	r.p.rulesLoaded()
 	// Any change that began in an earlier turn has failed by now. Changes that begin now see the rules in the log.
 	r.p.kept.resume(0, dirtied)
