@@ -34,6 +34,8 @@ type item struct {
 	limit           *limit.Limit
 	cost            int64
 	allowed, denied uint32
+	round           uint32 // of the last Together that it was part of
+	earlier         bool   // it had been written before that
 	// other is set if something else than a decision has written the state: waits
 	// may be shorter now.
 	other bool
@@ -57,7 +59,7 @@ func (it *item) is(e *Engine, h uint64, key []byte) {
 func (it *item) look(now int64) {
 	it.Table.Find(&it.Spot)
 	it.limit, it.allowed, it.denied, it.other = nil, 0, 0, false
-	it.expired, it.touched = false, false
+	it.expired, it.touched, it.round = false, false, 0
 	if it.revert(); it.kind != 0 && table.Expires(it.kind, it.State) <= now {
 		it.expired, it.kind, it.State = true, 0, nil
 	}
@@ -69,6 +71,15 @@ func (it *item) revert() {
 	it.written, it.Grow, it.Must, it.changed, it.More = false, false, false, false, 0
 	if it.Found() && !it.expired {
 		it.kind, it.State = it.Kind(), it.Table.State(&it.Spot)
+	}
+}
+
+// retract takes the last decision back, before which nothing had been written.
+func (it *item) retract(limited bool) {
+	if it.revert(); limited {
+		it.denied--
+	} else {
+		it.allowed--
 	}
 }
 
@@ -103,9 +114,8 @@ func (it *item) stateFor(l *limit.Limit) ([]byte, error) {
 // answer, so this can no longer fail.
 func (it *item) take(now int64, state []byte) (next []byte, err error) {
 	var d limit.Decision
-	l := *it.limit
-	l.CountDenied = false
-	return limit.Take(&l, state, now, it.cost, state[:0], &d)
+	var own limit.Limit
+	return limit.Take(uncounted(it.limit, &own), state, now, it.cost, state[:0], &d)
 }
 
 // conclude notes the decisions on a key once it is stored, and shows a touch.

@@ -54,9 +54,8 @@ func (r *Request) move(state []byte, now int64, dst []byte, d *limit.Decision) (
 	if err != nil {
 		return nil, err
 	}
-	l := r.Limit
-	l.CountDenied = false // a request that waits has not been denied
-	return limit.Take(&l, state, now, part, dst, d)
+	var own limit.Limit // a request that waits has not been denied
+	return limit.Take(uncounted(&r.Limit, &own), state, now, part, dst, d)
 }
 
 // takes reports whether the request, if granted, takes something. Such a
@@ -87,9 +86,8 @@ func (r *Request) peek(state []byte, now int64, d *limit.Decision) error {
 	if !r.Limit.CountDenied {
 		return limit.Peek(&r.Limit, state, now, part, d)
 	}
-	l := r.Limit
-	l.CountDenied = false
-	return limit.Peek(&l, state, now, part, d)
+	var own limit.Limit
+	return limit.Peek(uncounted(&r.Limit, &own), state, now, part, d)
 }
 
 // take decides on a state, as limit.Take and limit.TakeLease do, and returns
@@ -134,4 +132,14 @@ func (r *Request) stand(state []byte, now int64, d *limit.Decision) (err error) 
 		d.Limited, d.Wait = true, 1
 	}
 	return err
+}
+
+// uncounted returns a limit as l that does not count denials: l itself, or *own.
+func uncounted(l, own *limit.Limit) *limit.Limit {
+	if !l.CountDenied {
+		return l
+	}
+	*own = *l
+	own.CountDenied = false
+	return own
 }

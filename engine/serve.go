@@ -252,6 +252,11 @@ func (s *shard) move(now int64, sp *table.Spot, state []byte, r *Request) (moved
 // state are not valid afterwards.
 func (s *shard) takeFor(now int64, sp *table.Spot, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	dst := s.scratch(r.kind(), state)
+	if state == nil && sp.Found() && r.Limit.CountDenied {
+		own := *r // a denied Replace leaves the key as it is
+		own.Limit.CountDenied = false
+		r = &own
+	}
 	if r.Lease != nil {
 		buf := s.buffers.get()
 		dst = *buf
@@ -265,7 +270,7 @@ func (s *shard) takeFor(now int64, sp *table.Spot, state []byte, r *Request, d *
 		dst = next
 	}
 	if next == nil && state == nil {
-		sp.Forget() // what a denied Replace leaves as it is
+		sp.Forget()
 	}
 	if err := s.commit(now, sp, r.mark(sp, d), next, d); err != nil {
 		return 0, err

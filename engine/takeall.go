@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"errors"
 	"math"
 
@@ -67,91 +66,7 @@ func (e *Engine) Together(now int64, r *Together) (at int, err error) {
 	}
 	t := e.begin(r.Keys)
 	defer e.end(t)
-	if at := t.duplicate(); at >= 0 {
-		return at, ErrDuplicate
-	}
-	return t.run(now, func() (int, error) { return t.together(r) })
-}
-
-// together decides on all items.
-func (t *Txn) together(r *Together) (at int, err error) {
-	if at, err := t.decideEach(r); err != nil {
-		return at, err
-	}
-	at, err = t.conclude(r, r.Worst())
-	if err == nil && r.CountDenied {
-		at, err = t.countDenials(r, at)
-	}
-	return at, err
-}
-
-// decideEach decides on each item. After an error, the index is that of the item
-// at fault.
-func (t *Txn) decideEach(r *Together) (at int, err error) {
-	for i := range t.items {
-		if err := t.decide(&t.items[i], &r.Limits[i], r.Costs[i], &r.Decisions[i]); err != nil {
-			return i, err
-		}
-	}
-	return -1, nil
-}
-
-// conclude keeps the decisions if at, the limit that denies, is -1. Otherwise it
-// takes back what was granted. It counts one request.
-func (t *Txn) conclude(r *Together, at int) (int, error) {
-	if at >= 0 {
-		if err := t.retract(); err != nil {
-			return at, err
-		}
-		for i := range t.items {
-			if d := &r.Decisions[i]; !d.Limited {
-				if err := t.peek(&t.items[i], &r.Limits[i], 0, d); err != nil {
-					return i, err
-				}
-			}
-		}
-	}
-	for i := range t.items {
-		it := &t.items[i]
-		switch {
-		case r.Peek:
-			it.revert()
-			it.allowed, it.denied = 0, 0
-		case r.soft(i) && it.denied > 0:
-			it.soften()
-		}
-	}
-	if r.Peek {
-		t.Count(Peeked)
-	} else {
-		t.Count(OutcomeOf(at >= 0))
-	}
-	return at, nil
-}
-
-// countDenials counts the denials of limits that count their own. at is the limit that
-// denies, or -1.
-func (t *Txn) countDenials(r *Together, at int) (int, error) {
-	counted := false
-	for i := range t.items {
-		it, l, d := &t.items[i], &r.Limits[i], &r.Decisions[i]
-		if !l.CountDenied || !d.Limited {
-			continue
-		}
-		var err error
-		if counted = true; r.Peek {
-			err = t.peek(it, l, r.Costs[i], d)
-		} else {
-			err = t.countDenial(it, l, r.Costs[i], d)
-		}
-		if err != nil {
-			return i, err
-		}
-	}
-	if counted && at >= 0 {
-		at = r.Worst() // they wait for longer now
-	}
-	return at, nil
+	return t.run(now, func() (int, error) { return t.Together(r) })
 }
 
 // RefundAll gives costs[i] back to keys[i] under limits[i] for all i in one
@@ -167,20 +82,6 @@ func (e *Engine) RefundAll(now int64, keys [][]byte, limits []limit.Limit, costs
 		t.Count(Refunded)
 		return nil
 	})
-}
-
-// duplicate returns the index of the first key that repeats an earlier one, or
-// -1.
-func (t *Txn) duplicate() int {
-	at := -1
-	for i, x := range t.order {
-		for j := i - 1; j >= 0 && t.items[t.order[j]].Hash == t.items[x].Hash; j-- {
-			if bytes.Equal(t.items[x].Key, t.items[t.order[j]].Key) && (at < 0 || int(x) < at) {
-				at = int(x)
-			}
-		}
-	}
-	return at
 }
 
 // Worst returns the index of the decision that denies for the longest time and is

@@ -20,7 +20,7 @@ func (p *pair) takeAll(now int64, st step) error {
 		_, shards[i] = p.e.place(keys[i])
 	}
 	if st.limit == 255 {
-		keys[n-1] = keys[0]
+		keys[n-1], shards[n-1] = keys[0], shards[0]
 	}
 	got := make([]limit.Decision, n)
 	all := Together{Keys: keys, Limits: limits, Costs: costs, Decisions: got, Peek: st.limit%16 == 9, CountDenied: st.cost%3 == 0}
@@ -51,18 +51,18 @@ func equal(a, b []limit.Decision) bool {
 // none.
 func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.Decision, at int, err error) {
 	keys, limits, costs := all.Keys, all.Limits, all.Costs
+	for _, s := range shards {
+		now = m.clamp(s, now)
+	}
+	for _, s := range shards {
+		m.clamp(s, now)
+	}
 	for i := range keys {
 		for j := range i {
 			if bytes.Equal(keys[i], keys[j]) {
 				return nil, i, ErrDuplicate
 			}
 		}
-	}
-	for _, s := range shards {
-		now = m.clamp(s, now)
-	}
-	for _, s := range shards {
-		m.clamp(s, now)
 	}
 	ds = make([]limit.Decision, len(keys))
 	longest := int64(-1)

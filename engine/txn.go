@@ -71,6 +71,7 @@ type Txn struct {
 	shards   []uint32      // the shards to lock, in order
 	gate     *journal.Gate // to enter; nil for none
 	declared int
+	twins    bool // two keys may be the same
 	// undeclared is set once the transaction needed a shard that is not locked.
 	undeclared bool
 	bytes      int             // in the buffers of items
@@ -78,6 +79,8 @@ type Txn struct {
 	changes    []*table.Change // scratch of commit
 	uncounted  limit.Limit     // a limit without its CountDenied
 	asker      *Waiter         // whom it decides, or nil
+	parts      []uint16        // of the last Together, the indexes of items
+	round      uint32          // how many Together there were
 	counts     [outcomes]uint32
 	then       func() // runs once everything is stored, before the shards are unlocked; or nil
 }
@@ -102,6 +105,7 @@ func (t *Txn) prepare(e *Engine, keys [][]byte) {
 			t.items[i].buf = states[i*stateBytes : i*stateBytes : (i+1)*stateBytes]
 		}
 	}
+	t.twins = false
 	t.e, t.declared, t.items, t.order, t.shards = e, n, t.items[:n], t.order[:0], t.shards[:0]
 	if n == 1 {
 		h, _ := e.place(keys[0])
@@ -123,7 +127,8 @@ func (t *Txn) prepare(e *Engine, keys [][]byte) {
 		}
 		return cmp.Compare(a, b)
 	})
-	for _, i := range t.order {
+	for k, i := range t.order {
+		t.twins = t.twins || k > 0 && t.items[t.order[k-1]].Hash == t.items[i].Hash
 		shard := uint32(t.items[i].Hash >> (64 - e.shardBits))
 		if k := len(t.shards); k == 0 || t.shards[k-1] != shard {
 			t.shards = append(t.shards, shard)
@@ -155,7 +160,7 @@ func (t *Txn) rest() bool {
 			*it = item{buf: it.buf, splices: it.splices}
 		}
 	}
-	t.undeclared, t.bytes, t.asker, t.then, t.counts = false, 0, nil, nil, [outcomes]uint32{}
+	t.undeclared, t.bytes, t.round, t.asker, t.then, t.counts = false, 0, 0, nil, nil, [outcomes]uint32{}
 	return true
 }
 
@@ -217,34 +222,46 @@ func (t *Txn) item(key []byte) (*item, error) {
 	if !t.undeclared && len(t.items) > 0 && sameSlice(key, t.items[0].Key) {
 		return &t.items[0], nil // most transactions have one key, and use it several times
 	}
+	at, err := t.search(key)
+	if err != nil {
+		return nil, err
+	}
+	return &t.items[at], nil
+}
+
+// find returns the index of the item of a key, which is likely to be i.
+func (t *Txn) find(i int, key []byte) (at int, err error) {
+	if !t.twins && !t.undeclared && i < len(t.items) && sameSlice(key, t.items[i].Key) {
+		return i, nil
+	}
 	return t.search(key)
 }
 
-// search is item for any key but the first.
-func (t *Txn) search(key []byte) (*item, error) {
+// search is find for any key.
+func (t *Txn) search(key []byte) (int, error) {
 	if t.undeclared {
-		return nil, ErrUndeclared
+		return -1, ErrUndeclared
 	}
 	h, _ := t.e.place(key)
 	at, _ := slices.BinarySearchFunc(t.order, h, func(i uint16, h uint64) int { return cmp.Compare(t.items[i].Hash, h) })
 	for ; at < len(t.order) && t.items[t.order[at]].Hash == h; at++ {
 		if it := &t.items[t.order[at]]; bytes.Equal(it.Key, key) {
-			return it, nil
+			return int(t.order[at]), nil
 		}
 	}
 	if _, locked := slices.BinarySearch(t.shards, uint32(h>>(64-t.e.shardBits))); !locked {
 		t.undeclared = true
-		return nil, ErrUndeclared
+		return -1, ErrUndeclared
 	}
 	if len(t.items) == MaxTxn {
-		return nil, ErrTooMany
+		return -1, ErrTooMany
 	}
 	t.order = slices.Insert(t.order, at, uint16(len(t.items)))
 	t.items = append(t.items, item{})
 	it := &t.items[len(t.items)-1]
 	it.is(t.e, h, key)
 	it.look(t.now)
-	return it, nil
+	return len(t.items) - 1, nil
 }
 
 // current is item, with all that was decided before in its state.

@@ -1,12 +1,14 @@
 package engine
 
-import "limitdb/limit"
+import (
+	"limitdb/engine/table"
+	"limitdb/limit"
+)
 
 // Decide decides whether cost may be taken from key, and writes the answer to
 // *d. If so, the transaction takes it. A denial writes nothing, except that it
 // moves the key to the pace of a limit that was raised; a limit with
-// CountDenied counts nothing either. It does not end the transaction: see
-// retract. The errors are those of Take, except for ErrKey and ErrOOM, which
+// CountDenied counts nothing either. It does not end the transaction. The errors are those of Take, except for ErrKey and ErrOOM, which
 // come from the commit.
 func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	it, err := t.current(key)
@@ -16,34 +18,55 @@ func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 	return t.decide(it, l, cost, d)
 }
 
-// Take is Decide for a request that does not depend on the transaction's other
-// decisions. So it is counted, and a denial counts if l has CountDenied, as
-// Engine.Take counts it.
-func (t *Txn) Take(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	err := t.TakePart(key, l, cost, false, d)
-	if err == nil {
-		t.Count(OutcomeOf(d.Limited))
-	}
-	return err
-}
-
-// TakePart is Take for one of the limits of a request, which is counted as a whole.
-// A soft limit cannot deny the request.
-func (t *Txn) TakePart(key []byte, l *limit.Limit, cost int64, soft bool, d *limit.Decision) error {
+// Take decides on r and, if it is granted, takes what r asks for. It counts the
+// decision; a denial counts if the limit has CountDenied. So it is as
+// Engine.TakeFor, for a request that is not a lease.
+func (t *Txn) Take(key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	it, err := t.current(key)
 	if err != nil {
+		return 0, err
+	}
+	l := &r.Limit
+	state, err := it.stateFor(l)
+	anew := err == ErrWrongType && r.Replace
+	if err != nil && !anew {
+		return 0, err
+	}
+	part, err := r.part(state, t.now)
+	if err != nil {
+		return 0, err
+	}
+	if anew {
+		err = t.replace(it, l, part, d)
+	} else if err = t.decide(it, l, part, d); err == nil && d.Limited && l.CountDenied {
+		err = t.countDenial(it, l, part, d)
+	}
+	if err != nil {
+		return 0, err
+	}
+	t.Count(OutcomeOf(d.Limited))
+	if d.Limited {
+		part = 0
+	}
+	return part, nil
+}
+
+// replace is decide for a key that starts afresh if the request is granted.
+func (t *Txn) replace(it *item, l *limit.Limit, cost int64, d *limit.Decision) error {
+	next, err := limit.Take(uncounted(l, &t.uncounted), nil, t.now, cost, nil, d)
+	switch {
+	case err != nil:
 		return err
+	case d.Limited:
+		it.denied++
+		return nil
 	}
-	if err := t.decide(it, l, cost, d); err != nil || !d.Limited {
-		return err
+	it.limit, it.cost = l, cost
+	if it.allowed++; next == nil {
+		return nil
 	}
-	if l.CountDenied {
-		err = t.countDenial(it, l, cost, d)
-	}
-	if err == nil && soft {
-		it.soften()
-	}
-	return err
+	it.other = true
+	return t.write(it, table.Unknown(l.Algorithm.Kind()), next)
 }
 
 // countDenial counts a denial in a limit with CountDenied. d is the decision, and
@@ -79,11 +102,7 @@ func (t *Txn) decide(it *item, l *limit.Limit, cost int64, d *limit.Decision) er
 		return err
 	}
 	asked := l
-	if l.CountDenied { // a denial of one is not to be counted by another
-		t.uncounted = *l
-		t.uncounted.CountDenied = false
-		l = &t.uncounted
-	}
+	l = uncounted(l, &t.uncounted) // a denial of one is not to be counted by another
 	q, held := t.held(it)
 	held = held && cost > 0
 	late := !it.written && it.kind != 0 && it.Boxed()
@@ -170,33 +189,6 @@ func (t *Txn) Refund(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 		}
 	}
 	return err
-}
-
-// retract takes back all that the transaction has written, because one of its
-// decisions is a denial. Only the keys of denials still move to a faster pace,
-// so that their waits are true.
-func (t *Txn) retract() error {
-	for i := range t.items {
-		it := &t.items[i]
-		again := it.denied > 0 && it.allowed > 0
-		if it.denied == 0 || again {
-			it.revert()
-		}
-		it.allowed = 0
-		if !again {
-			continue
-		}
-		// One of the granted requests may have taken what it lacked.
-		var d limit.Decision
-		denied := it.denied
-		if err := t.decide(it, it.limit, it.cost, &d); err != nil {
-			return err
-		}
-		if it.allowed, it.denied = 0, denied; !d.Limited {
-			it.revert()
-		}
-	}
-	return nil
 }
 
 // held reports whether an earlier request waits for the item's key.

@@ -11,7 +11,7 @@ import (
 )
 
 // Txn.Take decides as Engine.Take does, and leaves the same state: also of a denial that counts, of a long state, in its record or
-// in a box, and several times in one transaction. So do Peek and Refund.
+// in a box, of a part, and several times in one transaction. So do Peek and Refund.
 func TestTxnTakeIsTake(t *testing.T) {
 	long := longLog(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -45,15 +45,35 @@ func TestTxnTakeIsTake(t *testing.T) {
 				st := step{rapid.IntRange(0, 5).Draw(rt, "op"), costs.Draw(rt, "cost")}
 				steps = append(steps, st)
 				var d limit.Decision
-				err := [](func(int64, []byte, *limit.Limit, int64, *limit.Decision) error){e.Peek, e.Refund, e.Take}[min(st.op, 2)](now, one, &l, st.cost, &d)
-				want = append(want, fmt.Sprint(d, err))
+				err, part := error(nil), int64(0)
+				switch st.op {
+				case 0:
+					err = e.Peek(now, one, &l, st.cost, &d)
+				case 1:
+					err = e.Refund(now, one, &l, st.cost, &d)
+				case 2:
+					part, err = e.TakeFor(now, one, &Request{Limit: l, Cost: st.cost, Partial: true}, &d)
+				default:
+					if err = e.Take(now, one, &l, st.cost, &d); !d.Limited {
+						part = st.cost
+					}
+				}
+				want = append(want, fmt.Sprint(d, part, err))
 			}
 			err := e.Update(now, [][]byte{other}, func(tx *Txn) error {
 				got = got[:0]
 				for _, st := range steps {
 					var d limit.Decision
-					err := [](func([]byte, *limit.Limit, int64, *limit.Decision) error){tx.Peek, tx.Refund, tx.Take}[min(st.op, 2)](other, &l, st.cost, &d)
-					got = append(got, fmt.Sprint(d, err))
+					err, part := error(nil), int64(0)
+					switch st.op {
+					case 0:
+						err = tx.Peek(other, &l, st.cost, &d)
+					case 1:
+						err = tx.Refund(other, &l, st.cost, &d)
+					default:
+						part, err = tx.Take(other, &Request{Limit: l, Cost: st.cost, Partial: st.op == 2}, &d)
+					}
+					got = append(got, fmt.Sprint(d, part, err))
 				}
 				return nil
 			})

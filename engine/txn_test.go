@@ -216,38 +216,42 @@ func TestTxnIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// retract leaves what was there before, except that denied keys have moved to a
-// faster pace. It takes back nothing that was granted first.
-func TestTxnRetract(t *testing.T) {
+// A denied request of several limits leaves what was there before, and what the
+// transaction has written before. Only the denied key has moved to a faster pace.
+func TestDeniedTogetherInAStep(t *testing.T) {
 	e := New(Options{})
 	slow, fast := *perSecond(1), limit.Limit{Algorithm: limit.GCRA, Max: 2, Burst: 1, Period: second}
 	mustTake(t, e, start, key(1), &slow, 1)
 	before := stateIn(e, key(1))
-	var a, b, c limit.Decision
+	ds := make([]limit.Decision, 3)
 	err := e.Update(start, keysOf(1, 2), func(tx *Txn) error {
-		err := errors.Join(tx.Decide(key(2), perSecond(2), 2, &a), tx.Decide(key(2), perSecond(2), 1, &b), tx.Decide(key(1), &fast, 1, &c))
-		tx.Count(Denied)
-		if a.Limited || !b.Limited || !c.Limited {
-			t.Errorf("%+v, %+v, %+v", a, b, c)
+		var d limit.Decision
+		err := errors.Join(tx.Decide(key(2), perSecond(2), 1, &d), tx.Put(key(3), limit.LEASE, stateOf(start+second, 8, 1)))
+		at, denied := tx.Together(&Together{Keys: keysOf(2, 4, 1), Limits: []limit.Limit{*perSecond(2), *perSecond(2), fast}, Costs: []int64{1, 2, 1}, Decisions: ds})
+		if denied != ErrUndeclared && (at != 2 || ds[0].Limited || ds[1].Limited || !ds[2].Limited) {
+			t.Errorf("denied by %d: %+v", at, ds)
 		}
-		return errors.Join(err, tx.Put(key(3), limit.LEASE, stateOf(start+second, 8, 1)), tx.retract())
+		return errors.Join(err, denied)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := mustTake(t, e, start, key(2), perSecond(2), 0); d.Remaining != 2 {
+	if d := mustTake(t, e, start, key(2), perSecond(2), 0); d.Remaining != 1 {
+		t.Errorf("what was taken before has not stayed taken: %+v", d)
+	}
+	if d := mustTake(t, e, start, key(4), perSecond(2), 0); d.Remaining != 2 {
 		t.Errorf("what was granted stays taken: %+v", d)
 	}
 	if after := stateIn(e, key(1)); bytes.Equal(after, before) {
 		t.Error("the denied key has not moved to the faster pace")
 	}
-	if d := mustTake(t, e, start+c.Wait, key(1), &fast, 1); d.Limited {
+	if d := mustTake(t, e, start+ds[2].Wait, key(1), &fast, 1); d.Limited {
 		t.Errorf("denied after its wait: %+v", d)
 	}
-	if _, there := e.Info(start, key(3)); there {
-		t.Error("a written key stays")
+	if _, there := e.Info(start, key(3)); !there {
+		t.Error("a key that was written before is gone")
 	}
-	if st := e.Stats(); st.Peeked != 0 || st.Limited != 1 {
+	if st := e.Stats(); st.Limited != 1 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -68,8 +68,9 @@ type settlement struct {
 	why   settling
 	cause error // that w ends with
 
-	at    int  // the limit that denies; −1: all grant
-	waits bool // it waits, or waits on
+	at     int  // the limit that denies; −1: all grant
+	leaves bool // it does not wait any longer
+	waits  bool // it waits, or waits on
 }
 
 // settling is the purpose of a settlement.
@@ -96,10 +97,6 @@ func (e *Engine) settle(now int64, s *settlement) bool {
 	t := e.begin(w.All.Keys)
 	defer e.end(t)
 	s.t, t.asker, t.then = t, w, s.finish
-	if t.duplicate() >= 0 {
-		s.decide(-1, ErrDuplicate)
-		return true
-	}
 	_, err := t.run(now, s.step)
 	if err == errGone {
 		return false
@@ -133,57 +130,57 @@ func (s *settlement) step() (at int, err error) {
 	case s.why == withdraws:
 		return -1, nil
 	}
-	leaves := s.why == cancels
+	s.leaves = s.why == cancels
 	if s.why == isReady {
 		switch {
 		case w.Until < t.now:
-			leaves = true
+			s.leaves = true
 		case w.queue == nil || w.queue.head != w: // the former: of an earlier run
-			if leaves = w.Until == t.now; !leaves {
+			if s.leaves = w.Until == t.now; !s.leaves {
 				return -1, errGone
 			}
 		}
 	}
-	if leaves {
+	if s.leaves {
 		s.depart() // those that stay go before it
 		t.asker = nil
 	}
-	if at, err = t.decideEach(r); err != nil {
-		return at, err
-	}
+	s.at, err = t.together(r, s)
+	return s.at, err
+}
+
+// judge denies what the limits would grant, but the request cannot have: a turn that
+// comes too late, or anything once the request leaves. It returns the limit that
+// denies, or -1.
+func (s *settlement) judge() (at int, err error) {
+	r := s.w.All
 	for i := range r.Keys {
 		if err := s.denyLate(i); err != nil {
 			return i, err
 		}
 	}
-	if at = r.Worst(); at < 0 && leaves {
-		at = r.index(w.key)
-		if err := s.deny(at, 1); err != nil {
-			return at, err
-		}
+	if at = r.Worst(); at >= 0 || !s.leaves {
+		return at, nil
 	}
-	if at, err = t.conclude(r, at); err != nil {
-		return at, err
-	}
-	s.at = at
-	s.waits = at >= 0 && !leaves && w.Until > t.now && r.Decisions[at].Wait != limit.Never && r.Limits[at].Algorithm != limit.QUEUE
-	if s.waits {
-		t.counts = [outcomes]uint32{} // it has not been denied yet
-	}
-	for i := range t.items {
-		switch it := &t.items[i]; {
+	at = r.index(s.w.key)
+	return at, s.deny(at, 1)
+}
+
+// stays reports whether the request waits, or waits on, after the limit at an index
+// has denied it. It has not been denied then, so nothing is counted.
+func (s *settlement) stays(at int) bool {
+	w, t, r := s.w, s.t, s.w.All
+	s.waits = at >= 0 && !s.leaves && w.Until > t.now && r.Decisions[at].Wait != limit.Never && r.Limits[at].Algorithm != limit.QUEUE
+	for i := range r.Keys {
+		switch it := t.part(i); {
 		case s.waits:
 			it.other = it.other || it.denied > 0
 			it.allowed, it.denied = 0, 0
-		case leaves && it.denied > 0 && !r.Limits[i].CountDenied: // it has moved the key, if at all, while it waited
+		case s.leaves && it.denied > 0 && !r.Limits[i].CountDenied: // it has moved the key, if at all, while it waited
 			it.revert()
 		}
 	}
-	if !s.waits && r.CountDenied {
-		at, err = t.countDenials(r, at)
-		s.at = at
-	}
-	return at, err
+	return s.waits
 }
 
 // denyLate denies a turn of a QUEUE that would come too late.
@@ -198,7 +195,7 @@ func (s *settlement) denyLate(i int) error {
 
 // deny makes the decision on a limit that would grant a denial.
 func (s *settlement) deny(i int, wait int64) error {
-	it, d := &s.t.items[i], &s.w.All.Decisions[i]
+	it, d := s.t.part(i), &s.w.All.Decisions[i]
 	it.revert()
 	it.allowed, it.denied = 0, 1
 	err := s.t.peek(it, &s.w.All.Limits[i], 0, d)
@@ -231,7 +228,7 @@ func (s *settlement) finish() {
 	turned := w.queue != nil && w.queue.granted != 0
 	s.depart()
 	if s.waits {
-		s.wait(&t.items[s.at], later(t.now, r.Decisions[s.at].Wait))
+		s.wait(t.part(s.at), later(t.now, r.Decisions[s.at].Wait))
 		return
 	}
 	last := -1
@@ -244,7 +241,7 @@ func (s *settlement) finish() {
 		s.decide(s.at, s.cause)
 		return
 	}
-	it := &t.items[last]
+	it := t.part(last)
 	q := newQueue(it.s, &it.Spot)
 	q.granted, q.due = t.now, later(t.now, r.Decisions[last].Wait)
 	s.join(q)

@@ -131,19 +131,8 @@ func planIn(t *txn, p *request.Plan, key []byte, d *limit.Decision) (granted int
 		})
 		return 0, counted(t, engine.OutcomeOf(d.Limited), err)
 	}
-	if p.Given&request.OwnReplace != 0 {
-		if held, _ := t.Get(key); held != 0 && !limit.SameFamily(held, kind) {
-			if err := limit.Peek(&p.Limit, nil, t.Now(), partIn(t, p, key), d); err != nil || d.Limited {
-				return 0, counted(t, engine.Denied, err)
-			}
-			t.Remove(key)
-		}
-	}
-	cost := partIn(t, p, key)
-	if err = t.Take(key, &p.Limit, cost, d); err != nil || d.Limited {
-		return 0, err
-	}
-	return cost, nil
+	r := p.Request()
+	return t.Take(key, &r, d)
 }
 
 // counted counts a request in a transaction, unless it has an error, and returns that.
@@ -152,17 +141,4 @@ func counted(t *txn, o engine.Outcome, err error) error {
 		t.Count(o)
 	}
 	return err
-}
-
-// partIn returns how much to ask for: the cost or, with PARTIAL, as much of it as is available and
-// at least 1.
-func partIn(t *txn, p *request.Plan, key []byte) int64 {
-	if p.Given&request.OwnPartial == 0 || p.Cost <= 1 {
-		return p.Cost
-	}
-	var there limit.Decision
-	if t.Peek(key, &p.Limit, 0, &there) != nil {
-		return p.Cost
-	}
-	return min(p.Cost, max(1, there.Remaining))
 }

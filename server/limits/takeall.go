@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"slices"
 	"sync"
 
 	"limitdb/engine"
@@ -41,10 +40,11 @@ func takeAll(c *call, t *txn, all *request.Together) {
 	}
 	var at int
 	var err error
+	r := &engine.Together{Keys: keys, Limits: all.Limits[:n], Costs: all.Costs[:n], Decisions: all.Decisions[:n]}
 	if t != nil {
-		at, err = takeAllIn(t, keys, all)
+		at, err = t.Together(r)
 	} else {
-		at, err = c.States().TakeAll(c.Now, keys, all.Limits[:n], all.Costs[:n], all.Decisions[:n])
+		at, err = c.States().Together(c.Now, r)
 		c.Worked(int64(n))
 	}
 	if err != nil {
@@ -60,34 +60,6 @@ func takeAll(c *call, t *txn, all *request.Together) {
 		log(c, t, keys[i], all.Costs[i], &all.Decisions[i])
 		Millis(c, &all.Decisions[i])
 	}
-}
-
-// takeAllIn takes from all limits in a transaction, or from none, as Engine.TakeAll does. at is the index of the key that
-// denies, or of that of the error, or −1.
-func takeAllIn(t *txn, keys [][]byte, all *request.Together) (at int, err error) {
-	for i, key := range keys {
-		if slices.ContainsFunc(keys[:i], func(before []byte) bool { return string(before) == string(key) }) {
-			return i, engine.ErrDuplicate
-		}
-		if err := t.Peek(key, &all.Limits[i], all.Costs[i], &all.Decisions[i]); err != nil {
-			return i, err
-		}
-	}
-	at = (&engine.Together{Decisions: all.Decisions[:len(keys)]}).Worst()
-	for i, key := range keys {
-		d := &all.Decisions[i]
-		switch {
-		case at < 0, d.Limited: // a denial moves its key to a faster pace
-			err = t.Decide(key, &all.Limits[i], all.Costs[i], d)
-		default:
-			err = t.Peek(key, &all.Limits[i], 0, d)
-		}
-		if err != nil {
-			return i, err
-		}
-	}
-	t.Count(engine.OutcomeOf(at >= 0))
-	return at, nil
 }
 
 // takeAllError returns the reply for an error of the key or the limit at index at.

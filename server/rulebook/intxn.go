@@ -3,7 +3,6 @@ package rulebook
 import (
 	"limitdb/engine"
 	"limitdb/limit"
-	"limitdb/rules"
 )
 
 // A check in a transaction or a script. Its keys come from the rules, not from its words. EXEC resolves its checks
@@ -78,34 +77,19 @@ func (k *check) decideIn(t *txn, c *call) error {
 		t.Count(engine.Refunded)
 		return nil
 	}
-	denied := false
-	for i := range k.Charges {
-		c := &k.Charges[i]
-		if err := t.Peek(c.Key, c.Limit, c.Cost, &k.ds[i]); err != nil {
-			return err
-		}
-		denied = denied || k.ds[i].Limited && c.Role == rules.Enforced
+	if len(k.Charges) == 0 { // Book.Free has it
+		return k.counted(t, c, false)
 	}
-	for i := range k.Charges {
-		var err error
-		switch c, d := &k.Charges[i], &k.ds[i]; {
-		case denied && !d.Limited:
-			err = t.Peek(c.Key, c.Limit, 0, d)
-		case k.how == peeks:
-		default:
-			err = t.TakePart(c.Key, c.Limit, c.Cost, c.Role != rules.Enforced, d)
-		}
-		if err != nil {
-			return err
-		}
+	k.charge()
+	at, err := t.Together(&k.all)
+	if err != nil || k.how == peeks {
+		return err
 	}
-	if k.how == peeks {
-		t.Count(engine.Peeked)
-		return nil
-	}
-	if len(k.Charges) > 0 { // else Book.Free has it
-		t.Count(engine.OutcomeOf(denied))
-	}
+	return k.counted(t, c, at >= 0)
+}
+
+// counted counts a check, and offers it to the log of decisions, once the transaction is stored.
+func (k *check) counted(t *txn, c *call, denied bool) error {
 	now := t.Now()
 	there := t.Then(len(k.Charges)*countSize, func() {
 		k.count(c.Lane, denied)
