@@ -21,12 +21,11 @@ type queue struct {
 	head        *Waiter // the first that can be granted in time; nil for none
 	n           int
 	limits      heap[*Waiter] // the waiters again, the first to give up first
-	due         int64         // when the head can be granted, if nothing else happens
+	due         int64         // when the head can be granted, if nothing else happens; math.MinInt64 if that is not known
 	under       limit.Limit   // which the key was last changed under, if that is known
-	forecast    forecast
-	turn        *turn   // of a QUEUE's request; nil for a queue of waiters
-	granted     int64   // when its request for several limits was granted, which waits here for its turn; 0: it has none
-	ready       *Waiter // to be decided by settle, or nil
+	turn        *turn         // of a QUEUE's request; nil for a queue of waiters
+	granted     int64         // when its request for several limits was granted, which waits here for its turn; 0: it has none
+	ready       *Waiter       // to be decided by settle, or nil
 
 	// Guarded by the lock of the alarms.
 	alarm  int64 // when Wake is to serve it
@@ -75,18 +74,13 @@ func (q *queue) holds() bool { return q != nil && q.head != nil }
 // step that may have given back. The waiters that have stepped aside are looked
 // at again, unless the limit is the same as before: that makes no wait shorter.
 func (q *queue) note(under *limit.Limit) {
-	q.forecast.stale++
-	q.look(under)
-}
-
-// look is note for a change that was planned.
-func (q *queue) look(under *limit.Limit) {
 	switch {
 	case under == nil:
 		q.head, q.under = q.first, limit.Limit{}
 	case q.under != *under:
 		q.head, q.under = q.first, *under
 	}
+	q.due = math.MinInt64
 }
 
 func newQueue(s *shard, sp *table.Spot) *queue {
@@ -142,7 +136,7 @@ func (q *queue) join(w *Waiter) {
 // leave takes w out of q.
 func (q *queue) leave(w *Waiter) {
 	if q.head == w {
-		q.head = w.next
+		q.head, q.due = w.next, math.MinInt64
 	}
 	if w.prev == nil {
 		q.first = w.next

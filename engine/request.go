@@ -43,21 +43,6 @@ func (r *Request) mark(sp *table.Spot, d *limit.Decision) table.Mark {
 	return sp.Mark(&r.Limit, cost, d)
 }
 
-// move returns the new state after peek has denied the request on a state: nil
-// if it does not change, or one at a faster pace (see limit.Take). It is
-// written over dst.
-func (r *Request) move(state []byte, now int64, dst []byte, d *limit.Decision) (next []byte, err error) {
-	if r.Lease != nil {
-		return nil, nil
-	}
-	part, err := r.part(state, now)
-	if err != nil {
-		return nil, err
-	}
-	var own limit.Limit // a request that waits has not been denied
-	return limit.Take(uncounted(&r.Limit, &own), state, now, part, dst, d)
-}
-
 // takes reports whether the request, if granted, takes something. Such a
 // request must let those that wait go first.
 func (r *Request) takes(state []byte, now int64) bool {

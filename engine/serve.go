@@ -74,7 +74,6 @@ func (s *shard) park(now int64, sp *table.Spot, q *queue, w *Waiter, due int64) 
 			q.head, q.due = nil, math.MaxInt64
 		}
 	}
-	q.forecast.extend(w)
 	s.waits.alarms.set(q, min(q.due, q.limits[0].Until))
 }
 
@@ -122,19 +121,15 @@ func (s *shard) ring(now int64, q *queue) *Waiter {
 // any are left. It grants a waiter that can be granted at its Until, and denies
 // one that could have been granted only before now.
 func (s *shard) serve(now int64, q *queue) bool {
-	expected := q.due
 	q.ready = nil
 	for left := serveMost; q.n > 0; left-- {
-		q.due = math.MaxInt64
+		q.due = math.MinInt64
 		if left == 0 {
 			q.due = now // the rest at the next Wake
 			break
 		}
 		late := q.limits[0].Until < now // it might have been granted
 		if !late && q.head != nil && s.advance(now, q) {
-			if now != expected {
-				q.forecast.stale++
-			}
 			continue
 		}
 		w := q.limits[0]
@@ -146,10 +141,10 @@ func (s *shard) serve(now int64, q *queue) bool {
 			break
 		}
 		if w.Until > now {
+			if q.head == nil {
+				q.due = math.MaxInt64
+			}
 			break
-		}
-		if late {
-			q.forecast.stale++
 		}
 		s.deny(now, q, w, nil)
 		s.tell(w)
@@ -197,22 +192,22 @@ func (s *shard) advance(now int64, q *queue) bool {
 	d := &w.decision
 	sp := s.liveOf(now, q)
 	state, err := s.stateAsked(&sp, &w.Request)
+	moved := false
 	if err == nil {
-		err = w.peek(state, now, d)
+		moved, err = s.weigh(now, &sp, state, &w.Request, d)
 	}
 	if err == nil && d.Limited && d.Wait != limit.Never {
-		moved, err := s.move(now, &sp, state, &w.Request)
-		if err == nil {
-			switch q.due = later(now, d.Wait); {
-			case moved:
-				q.look(nil)
-			case w.isTooLate(now, q.due):
-				q.head = w.next
-			default:
-				return false
-			}
-			return true
+		due := later(now, d.Wait)
+		switch {
+		case moved:
+			q.note(nil)
+		case w.isTooLate(now, due):
+			q.head = w.next
+		default:
+			q.due = due
+			return false
 		}
+		return true
 	}
 	if w.All != nil {
 		q.ready = w
@@ -224,28 +219,33 @@ func (s *shard) advance(now int64, q *queue) bool {
 	q.leave(w)
 	switch {
 	case w.Lease != nil:
-		q.look(nil) // waiters that have stepped aside give up now: they are few
+		q.note(nil) // waiters that have stepped aside give up now: they are few
 	case w.granted > 0:
-		q.look(&w.Limit)
+		q.note(&w.Limit)
 	}
 	s.decided(w, err)
 	s.tell(w)
 	return true
 }
 
-// move keeps the faster pace that a denial of r moves the key to, so that its wait
-// is true, and reports whether there is one. The spot and the state are not valid
-// then.
-func (s *shard) move(now int64, sp *table.Spot, state []byte, r *Request) (moved bool, err error) {
-	if !sp.Found() {
-		return false, nil
-	}
-	var d limit.Decision
-	next, err := r.move(state, now, s.scratch(r.kind(), state), &d)
-	if err != nil || next == nil || !d.Limited {
+// weigh answers as r.peek does. A denial that has something to wait for moves the
+// key to the pace of a limit that was raised, so that its wait is true. weigh
+// reports whether it did; the spot and the state are not valid then.
+func (s *shard) weigh(now int64, sp *table.Spot, state []byte, r *Request, d *limit.Decision) (moved bool, err error) {
+	if err := r.peek(state, now, d); err != nil || !d.Limited || d.Wait == limit.Never || r.Lease != nil || !sp.Found() {
 		return false, err
 	}
-	return true, s.store(now, sp, r.mark(sp, &d), next, false)
+	part, err := r.part(state, now)
+	if err != nil {
+		return false, err
+	}
+	var own limit.Limit // a request that waits has not been denied
+	var denial limit.Decision
+	next, err := limit.Take(uncounted(&r.Limit, &own), state, now, part, s.scratch(r.kind(), state), &denial)
+	if err != nil || next == nil || !denial.Limited {
+		return false, err
+	}
+	return true, s.store(now, sp, r.mark(sp, &denial), next, false)
 }
 
 // takeFor takes for a request and counts the decision. The spot and the
@@ -292,7 +292,7 @@ func (s *shard) deny(now int64, q *queue, w *Waiter, cause error) {
 	case err != nil:
 	case d.Limited && w.Lease == nil && w.Limit.CountDenied:
 		_, err = s.takeFor(now, &sp, state, &w.Request, d)
-		q.look(&w.Limit)
+		q.note(&w.Limit)
 	default: // it has moved the key, if at all, when it asked and when it was the head
 		s.countDenied(now, &sp)
 	}

@@ -21,7 +21,8 @@ var ErrDuplicate = errors.New("engine: a key is given twice")
 // If everything was granted, at is -1. Otherwise at is the limit that denies
 // for the longest time, the first of several; a denial for ever is the longest.
 // After its Wait everything is granted, if nobody else asks. A limit also
-// denies if others wait for its key (see Ask). After a denial nothing has
+// denies if others wait for its key; its Wait is then the least that they take
+// (see Ask). After a denial nothing has
 // changed, except that denying keys have moved to the pace of a limit that was
 // raised. So limits with CountDenied count nothing either. The decisions of the
 // limits that would have granted say how much is available.

@@ -128,8 +128,13 @@ func (k *waitModelKey) move(now int64, r *Request) {
 	if k.live(now); k.state == nil || !limit.SameFamily(k.kind, r.kind()) {
 		return
 	}
+	if r.Lease != nil {
+		return
+	}
 	var d limit.Decision
-	next, err := r.move(bytes.Clone(k.state), now, nil, &d)
+	plain := *r
+	plain.Limit.CountDenied = false
+	next, _, err := plain.take(bytes.Clone(k.state), now, nil, &d)
 	if err == nil && d.Limited {
 		k.keep(now, r.kind(), next)
 	}
@@ -386,4 +391,26 @@ func (m *waitModel) granted(now, wait int64, name string, r Request) bool {
 	}
 	_, o := c.ask(now+wait, name, 0, r, math.MinInt64)
 	return o.err == nil && !o.limited
+}
+
+// behind returns how long a plain request is told to wait if it must let others go first. Otherwise held is false.
+func (m *waitModel) behind(now int64, name string, r Request) (wait int64, held bool) {
+	c := m.clone()
+	c.serve(now, name)
+	c.key(name).move(now, &r)
+	c.serve(now, name)
+	k := c.key(name)
+	k.findHead(now)
+	var own, head limit.Decision
+	if k.head < 0 || r.peek(bytes.Clone(k.state), now, &own) != nil {
+		return 0, false
+	}
+	wait = leastBehind
+	if i := slices.IndexFunc(k.queue, func(w modelWaiter) bool { return w.id == k.head }); k.queue[i].r.peek(bytes.Clone(k.state), now, &head) == nil && head.Limited {
+		wait = max(wait, head.Wait)
+	}
+	if own.Limited {
+		wait = max(wait, own.Wait)
+	}
+	return wait, true
 }

@@ -177,12 +177,22 @@ func (p *waitPair) plain(name string, w *Waiter) {
 	}
 }
 
-// checkTold checks that the wait of a denied request is exact. (A request that
+// checkTold checks that the wait of a denied request is exact or, behind a queue, as
+// far off as it should be. (A request that
 // lets nobody go first may be granted before: a cost of 0, and a lease if its id
 // waits as well. If denials count, later denials make the wait longer.)
 func (p *waitPair) checkTold(before *waitModel, name string, r Request, wait int64) error {
 	counts := r.Limit.CountDenied || slices.ContainsFunc(before.key(name).queue, func(w modelWaiter) bool { return w.r.Limit.CountDenied })
-	if wait == limit.Never || wait > 500 || counts {
+	if wait == limit.Never || counts {
+		return nil
+	}
+	if want, held := before.behind(p.now, name, r); held {
+		if wait != want {
+			return fmt.Errorf("%+v on %s at %d is told to wait %d behind the queue, want %d", r, name, p.now, wait, want)
+		}
+		return nil
+	}
+	if wait > 500 {
 		return nil
 	}
 	if wait < 1 || !before.granted(p.now, wait, name, r) {

@@ -188,14 +188,14 @@ func TestWaitSteps(t *testing.T) {
 			{"b takes 1 for 1s", "waits"},
 			{"c takes 1 for 250ms", "waits"},
 			{"d takes 11 for 1s", "never"},
-			{"+100ms", "next 100ms"}, // enough for b, but a is first
-			{"takes 1", "denied for 300ms"},
-			{"peeks 1", "denied for 300ms"},
+			{"+100ms", "next 100ms"},        // enough for b, but a is first
+			{"takes 1", "denied for 100ms"}, // when a goes
+			{"peeks 1", "denied for 100ms"},
 			{"takes 0", "granted 0"},
 			{"+99999999ns", "next 1ns"},
 			{"+1ns", "next 50ms; a: granted 2"},
 			{"+49999999ns", "next 1ns"},
-			{"+1ns", "next 50ms; c: denied for 150ms"},
+			{"+1ns", "next 50ms; c: denied for 50ms"},
 			{"+50ms", "idle; b: granted 1"},
 			{"takes 1", "denied for 100ms"},
 			{"+100ms", "idle"},
@@ -227,9 +227,10 @@ func TestWaitSteps(t *testing.T) {
 			{"takes 10", "granted 10"},
 			{"a takes 5 for 10s", "waits"},
 			{"+400ms", "next 100ms"},
-			{"parts 3", "denied for 200ms"},
-			{"reserves 1", "denied for 200ms"},
-			{"takes 3", "denied for 400ms"},
+			{"parts 3", "denied for 100ms"},
+			{"reserves 1", "denied for 100ms"},
+			{"takes 3", "denied for 100ms"},
+			{"takes 6", "denied for 200ms"}, // its own wait is longer than a's
 			{"takes 11", "never"},
 			{"b parts 8 for 250ms", "waits"},
 			{"+100ms", "next 100ms; a: granted 5"},
@@ -251,17 +252,21 @@ func TestWaitSteps(t *testing.T) {
 		newWaitScript(t).steps(l, [][2]string{
 			{"takes 10", "granted 10"},
 			{"a takes 5 for 10s", "waits"},
-			{"takes 1", "denied for 600ms"},
-			{"b takes 2 for 10s", "waits"},
-			{"takes 1", "denied for 800ms"},
-			{"refunds 3", "granted 3"},
 			{"takes 1", "denied for 500ms"},
-			{"b leaves", "true"},
-			{"takes 1", "denied for 300ms"},
+			{"b takes 2 for 10s", "waits"},
+			{"takes 1", "denied for 500ms"},
+			{"refunds 3", "granted 3"},
+			{"takes 1", "denied for 200ms"},
 			{"c takes 9 for 100ms", "waits"}, // in vain, and in nobody's way
-			{"takes 1", "denied for 300ms"},
+			{"takes 1", "denied for 200ms"},
+			{"a leaves", "true; b: granted 2"},
+			{"takes 1", "granted 1"},
 			{"d takes 9 for 400ms", "waits"},
-			{"takes 1", "denied for 300ms"},
+			{"takes 1", "denied for 100ms"},
+			{"e takes 1 for 10s", "waits"},
+			{"takes 1", "denied for 100ms"},
+			{"+99999999ns", "next 1ns"},
+			{"takes 1", "denied for 1ms"}, // at least
 		})
 	})
 	t.Run("who is cut off", func(t *testing.T) {
@@ -280,16 +285,16 @@ func TestWaitSteps(t *testing.T) {
 			{"a takes 1 for 150ms", "waits"},
 			{"b takes 1 for 1s", "waits"},
 			{"c takes 1 for 300ms", "waits"},
-			{"+300ms", "idle; a: denied for 1ns; b: granted 1; c: granted 1"},
+			{"+300ms", "idle; a: denied for 1ms; b: granted 1; c: granted 1"},
 		})
 		newWaitScript(t).steps(l, [][2]string{
 			{"takes 10", "granted 10"},
 			{"a takes 1 for 150ms", "waits"},
 			{"b takes 1 for 1s", "waits"},
-			{"takes 1", "denied for 300ms"},
+			{"takes 1", "denied for 100ms"},
 			{"sleeps 350ms", ""},
-			{"peeks 2", "denied for 1ns"}, // by then a has gone
-			{"takes 2", "granted 2; a: denied for 1ns; b: granted 1"},
+			{"peeks 2", "denied for 1ms"}, // a is due
+			{"takes 2", "granted 2; a: denied for 1ms; b: granted 1"},
 		})
 	})
 }
@@ -341,7 +346,7 @@ func TestQueueTurns(t *testing.T) {
 	gcra := perSecond(10)
 	s = newWaitScript(t)
 	s.steps(gcra, [][2]string{{"takes 10", "granted 10"}, {"a takes 1 for 1s", "waits"}})
-	if got := s.run(l, "b takes 1 for 10s"); got != "denied for 700ms" {
+	if got := s.run(l, "b takes 1 for 10s"); got != "denied for 600ms" {
 		t.Errorf("a queue behind others: %s", got)
 	}
 	s.e.check()
@@ -354,7 +359,7 @@ func TestTakeAllDoesNotOvertake(t *testing.T) {
 	s.steps(l, [][2]string{{"takes 10", "granted 10"}, {"a takes 5 for 10s", "waits"}, {"+400ms", "next 100ms"}})
 	limits := []limit.Limit{*perSecond(1), *l}
 	ds, at, err := takeAll(s.e, s.now, keysOf(2, 1), limits)
-	if err != nil || at != 1 || ds[0].Limited || said(ds[1], 0, nil) != "denied for 200ms" || ds[1].Remaining != 4 {
+	if err != nil || at != 1 || ds[0].Limited || said(ds[1], 0, nil) != "denied for 100ms" || ds[1].Remaining != 4 {
 		t.Errorf("%+v, %d, %v", ds, at, err)
 	}
 	if ds, at, err = takeAll(s.e, s.now, keysOf(2, 1), limits, 1, 0); err != nil || at != -1 || ds[1].Remaining != 4 {
@@ -374,7 +379,7 @@ func TestLeaseWaits(t *testing.T) {
 		{"c leases 1 of 2 for 10s", "waits"},
 		{"d leases 2 of 2 for 10s", "waits"},
 		{"a leases 1 of 2 for 10s", "granted 0"}, // who holds renews, and overtakes nobody
-		{"e leases 1 of 2", "denied for 3s"},
+		{"e leases 1 of 2", "denied for 1s"},
 		{"b releases", "1 <nil>; c: granted 0"},
 		{"b releases", `0 this ID holds no lease of the key: "b"`},
 		{"+1s", "idle; d: granted 0"},

@@ -260,13 +260,13 @@ func (s *settlement) wait(it *item, due int64) {
 		q.due = due
 		alarm = min(due, w.Until)
 	}
-	s.join(q)
+	if s.join(q); q.head == w {
+		q.due = due
+	}
 	if alarm > math.MinInt64 && w.isTooLate(s.t.now, due) {
 		q.head, q.due = nil, math.MaxInt64
 		alarm = w.Until
 	}
-	q.forecast.made = q.forecast.made && q.last == w
-	q.forecast.extend(w)
 	it.s.waits.alarms.set(q, alarm)
 }
 
@@ -288,7 +288,6 @@ func (s *settlement) depart() {
 	q.leave(s.w)
 	s.w.queue = nil
 	l.waiting--
-	q.forecast.stale++
 	switch {
 	case q.granted != 0:
 		l.alarms.drop(q)

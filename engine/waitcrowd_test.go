@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,6 +77,65 @@ func heapInUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// Callers that do not wait, and come back exactly when they were told, ask at most once for each grant to the queue, and at
+// most once each millisecond. Once the queue has gone, they are served.
+func TestLongQueueCausesNoStorm(t *testing.T) {
+	const queued, callers = 500, 40
+	for _, tt := range []struct {
+		name  string
+		every int64 // ns for each grant
+		cost  int64 // of one that waits
+		most  int   // asks of a caller until the queue has gone
+	}{
+		{"10 a second", second / 10, 1, queued + 1},
+		{"a million a second", 1000, 1, 2},
+		{"100 s for each", second / 10, 1000, queued + 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := New(Options{Shards: 1})
+			l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: tt.every, Burst: max(1, tt.cost)}
+			mustTake(t, e, start, key(1), &l, l.Burst)
+			var told atomic.Int64
+			for range queued {
+				e.Ask(start, key(1), &Waiter{Request: Request{Limit: l, Cost: tt.cost}, Until: math.MaxInt64, Owner: counter{&told}})
+			}
+			var back [callers]int64 // when each asks again
+			for i := range back {
+				back[i] = start
+			}
+			asks, left, next := 0, callers, e.Wake(start)
+			for left > 0 {
+				now := min(next, slices.Min(back[:]))
+				next = e.Wake(now)
+				behind := told.Load() < queued
+				for i, at := range back {
+					if at > now {
+						continue
+					}
+					d := mustTake(t, e, now, key(1), &l, 1)
+					switch {
+					case !d.Limited && behind:
+						t.Fatal("a caller has overtaken the queue")
+					case !d.Limited:
+						back[i] = math.MaxInt64
+						left--
+					case d.Wait < 1:
+						t.Fatalf("told to wait %d", d.Wait)
+					default:
+						back[i] = now + d.Wait
+					}
+					if behind {
+						asks++
+					}
+				}
+			}
+			if t.Logf("%d asks of %d callers behind %d that wait", asks, callers, queued); asks > tt.most*callers {
+				t.Errorf("%d asks, at most %d of each caller", asks, tt.most)
+			}
+		})
+	}
 }
 
 // Many waiters that give up at one instant do not hold the lock for long, and

@@ -63,7 +63,7 @@ func TestChecksWaitInOrder(t *testing.T) {
 	other.expect("the last that is left", other.say("RL.CHECK shop 1 user other"), `[0 2 0 -1 200 "all"]`)
 	a.expect("a", a.raw("RL.CHECK shop 1 user a WAIT 1h\r\nECHO after\r\n"), "")
 	b.expect("b", b.say("RL.CHECK shop 1 user b WAIT 1h"), "")
-	other.expect("nobody overtakes", other.say("RL.CHECK shop 1 user third"), `[1 2 0 300 200 "all"]`)
+	other.expect("nobody overtakes", other.say("RL.CHECK shop 1 user third"), `[1 2 0 100 200 "all"]`)
 	ts.pass(100 * time.Millisecond)
 	a.expect("a", a.woken()+b.woken(), `[0 2 0 -1 200 "all"] "after"`)
 	ts.pass(100 * time.Millisecond)
