@@ -15,7 +15,7 @@ type Step func(now int64, state, dst []byte) (next []byte, err error)
 // shard's lock. The time given to step is the shard's time. Apply is for states
 // that are not of limits. Its errors are ErrWrongType, those of step, and for a
 // new key ErrKey and ErrOOM. After an error nothing has changed.
-func (e *Engine) Apply(now int64, key []byte, kind limit.Kind, step Step) error {
+func (e OneKey) Apply(now int64, key []byte, kind limit.Kind, step Step) error {
 	h, s := e.place(key)
 	return e.withRoom(now, s, func() error { return s.apply(now, h, key, kind, step) })
 }

@@ -20,7 +20,9 @@ type Place uint64
 // Warm takes no lock and decides nothing. It may read memory that is being
 // changed; at worst it then fetches something else. It reads only spans, which
 // stay mapped as long as the engine lives.
-func (e *Engine) Warm(keys [][]byte, places []Place) {
+func (e *Engine) Warm(keys [][]byte, places []Place) { e.warm(keys, places) }
+
+func (e *core) warm(keys [][]byte, places []Place) {
 	for len(keys) > 0 {
 		n := min(len(keys), table.BatchSize)
 		for i, key := range keys[:n] {
@@ -33,7 +35,7 @@ func (e *Engine) Warm(keys [][]byte, places []Place) {
 }
 
 // fetch is Warm for at most table.BatchSize keys whose places are known.
-func (e *Engine) fetch(keys [][]byte, places []Place) {
+func (e *core) fetch(keys [][]byte, places []Place) {
 	var b table.Batch
 	for i, place := range places {
 		h := uint64(place)

@@ -15,7 +15,7 @@ import (
 // which is the fastest way to read memory. They are at most one span's bytes,
 // which bounds how long the shard is locked. The states in boxes follow one by
 // one.
-func (e *Engine) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint64) {
+func (e Journal) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint64) {
 	boxes, next := e.copySegment(now, cursor, dst)
 	for _, key := range boxes {
 		h, s := e.place(key)
@@ -28,7 +28,7 @@ func (e *Engine) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint6
 
 // copySegment copies the segment at a cursor. It returns the keys whose states
 // are in boxes and the next cursor.
-func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (boxes [][]byte, next uint64) {
+func (e Journal) copySegment(now int64, cursor uint64, dst *journal.Buffer) (boxes [][]byte, next uint64) {
 	s := e.shardAt(cursor)
 	s.mu.Lock()
 	defer s.mu.Unlock()

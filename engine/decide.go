@@ -71,7 +71,7 @@ func (s *shard) commitLong(now int64, sp *table.Spot, m table.Mark, next, state 
 
 // Peek answers as Take would and changes nothing. Its errors are ErrWrongType
 // and those of limit.Peek.
-func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+func (e OneKey) Peek(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64, d *limi
 // again. Its errors are ErrWrongType and those of limit.Refund. For an absent
 // key that counts as used up (see AssumeUsedUp), they are also ErrKey and
 // ErrOOM.
-func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+func (e OneKey) Refund(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
 	return e.withRoom(now, s, func() error { return s.refund(now, h, key, l, cost, d) })
 }
@@ -130,7 +130,7 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 }
 
 // Reset forgets key and reports whether it was live at now.
-func (e *Engine) Reset(now int64, key []byte) bool {
+func (e OneKey) Reset(now int64, key []byte) bool {
 	h, s := e.place(key)
 	s.mu.Lock()
 	defer s.unlock()
@@ -151,7 +151,7 @@ func (e *Engine) Reset(now int64, key []byte) bool {
 }
 
 // Info describes key. It returns false if key is not live at now.
-func (e *Engine) Info(now int64, key []byte) (Info, bool) {
+func (e OneKey) Info(now int64, key []byte) (Info, bool) {
 	h, s := e.place(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()

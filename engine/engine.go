@@ -35,8 +35,40 @@ var ErrClosed = errors.New("engine: closed")
 // MaxKey is the largest length of a key in bytes.
 const MaxKey = table.MaxKey
 
-// Engine is the table. All methods may be called from any goroutine.
+// Engine is the table. Its own methods are those that decide on any keys: in a
+// step that the caller writes (Update), or in the two that are common. The others
+// are in groups. All methods may be called from any goroutine.
 type Engine struct {
+	core
+	OneKey
+	Waits
+	Journal
+	Walks
+	Recovery
+	Figures
+	Upkeep
+}
+
+// The groups of an engine's methods.
+type (
+	// OneKey has the steps on one key by itself.
+	OneKey struct{ *core }
+	// Waits has the requests that wait: see wait.go.
+	Waits struct{ *core }
+	// Journal has the changes, for those who keep them elsewhere: see journal.go.
+	Journal struct{ *core }
+	// Walks has the walks over all keys: see scan.go.
+	Walks struct{ *core }
+	// Recovery has what brings a table back: see restore.go.
+	Recovery struct{ *core }
+	// Figures has what an engine tells of itself.
+	Figures struct{ *core }
+	// Upkeep has what happens to the table as a whole.
+	Upkeep struct{ *core }
+)
+
+// core is what all of them share.
+type core struct {
 	shards    []shard
 	shardBits uint
 	seed      uint64
@@ -68,16 +100,16 @@ type Engine struct {
 }
 
 // place returns the key's place on the line and the shard that owns it.
-func (e *Engine) place(key []byte) (uint64, *shard) {
+func (e *core) place(key []byte) (uint64, *shard) {
 	h := table.Hash(key, e.seed)
 	return h, e.shardOf(h)
 }
 
 // shardOf returns the shard of a key with hash h.
-func (e *Engine) shardOf(h uint64) *shard { return &e.shards[h>>(64-e.shardBits)] }
+func (e *core) shardOf(h uint64) *shard { return &e.shards[h>>(64-e.shardBits)] }
 
 // eachShard calls fn for each shard, under its lock.
-func (e *Engine) eachShard(fn func(s *shard)) {
+func (e *core) eachShard(fn func(s *shard)) {
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
@@ -87,6 +119,6 @@ func (e *Engine) eachShard(fn func(s *shard)) {
 }
 
 // shardAt returns the shard of a cursor.
-func (e *Engine) shardAt(cursor uint64) *shard {
+func (e *core) shardAt(cursor uint64) *shard {
 	return &e.shards[cursor>>(table.PlaceBits-e.shardBits)]
 }

@@ -2,19 +2,19 @@ package engine
 
 // Flush forgets every key in one step. Later calls of Sweep return the memory
 // to the system, unless new keys use it.
-func (e *Engine) Flush() {
+func (e Upkeep) Flush() {
 	f := e.BeginFlush()
 	f.Step(len(e.shards))
 }
 
 // Flushing is a Flush that has forgotten the keys but has not yet freed all
 // memory.
-type Flushing struct{ e *Engine }
+type Flushing struct{ e *core }
 
-// BeginFlush forgets every key in one step of all shards, so that a TakeAll
+// BeginFlush forgets every key in one step of all shards, so that a transaction
 // happens wholly before it or wholly after it. It only sets the tables aside,
 // which takes well under a microsecond for each shard. Step frees their memory.
-func (e *Engine) BeginFlush() Flushing {
+func (e Upkeep) BeginFlush() Flushing {
 	e.flushing.Lock() // two flushes at once would get the same version
 	defer e.flushing.Unlock()
 	e.eachShard((*shard).payOwed) // pays for most keys before all shards are locked
@@ -34,7 +34,7 @@ func (e *Engine) BeginFlush() Flushing {
 	for i := range e.shards {
 		e.shards[i].flush(e.flushed)
 	}
-	return Flushing{e}
+	return Flushing{e.core}
 }
 
 // Step frees the memory of at most that many shards, and reports whether none

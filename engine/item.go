@@ -50,7 +50,7 @@ const (
 )
 
 // is makes it the item of a key.
-func (it *item) is(e *Engine, h uint64, key []byte) {
+func (it *item) is(e *core, h uint64, key []byte) {
 	it.Hash, it.Key, it.s = h, key, e.shardOf(h)
 	it.Table = &it.s.table
 }

@@ -15,7 +15,7 @@ import (
 // Drain copies what Cut set aside, as much in one call as the caller has room
 // for.
 //
-// A TakeAll changes several shards, and one cut contains all of it: it enters
+// A transaction changes several shards, and one cut contains all of it: it enters
 // the gate before it locks its shards, and the gate is closed during Cut. Flush
 // does the same.
 //
@@ -23,7 +23,7 @@ import (
 // Drain copies the state once. Drain runs after the cut, so the copy may
 // contain changes that were made after the cut. Changes by steps on one key do
 // no harm: the key is ahead of the others, as if those steps had come first.
-// But a change by a TakeAll would be one half of it. So a TakeAll pays what is
+// But a change by a transaction would be one half of it. So a transaction pays what is
 // still owed for its keys before it changes them. Flush does so for the same
 // reason. Most long states are recorded in parts: see parts.go.
 //
@@ -42,13 +42,13 @@ const (
 	longState = 256
 )
 
-// StartJournal begins to record changes, with versions above version. A TakeAll
+// StartJournal begins to record changes, with versions above version. A transaction
 // enters gate; Cut is called while gate is closed. The engine calls notify,
 // under a shard's lock, when there is something to cut and there was not
 // before; notify must not block. Only some of the changes that are made while
 // StartJournal runs are recorded. A caller that needs all of them copies the
 // table afterwards.
-func (e *Engine) StartJournal(version uint64, gate *journal.Gate, notify func()) {
+func (e Journal) StartJournal(version uint64, gate *journal.Gate, notify func()) {
 	e.flushing.Lock() // all shards record a Flush, or none
 	defer e.flushing.Unlock()
 	shared := &changeLog{gate: gate, notify: notify, notes: maxNotes / len(e.shards)}
@@ -61,7 +61,7 @@ func (e *Engine) StartJournal(version uint64, gate *journal.Gate, notify func())
 
 // StopJournal stops recording changes and drops the records that have not been
 // drained. No Cut or Drain may be running.
-func (e *Engine) StopJournal() {
+func (e Journal) StopJournal() {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
 	e.journal.Store(nil)
@@ -70,7 +70,7 @@ func (e *Engine) StopJournal() {
 
 // Dirty reports whether Cut would find something. If it returns false, every
 // change that anybody can have seen is in a cut that has begun.
-func (e *Engine) Dirty() bool {
+func (e Journal) Dirty() bool {
 	j := e.journal.Load()
 	return j != nil && j.dirty.Load()
 }
@@ -78,7 +78,7 @@ func (e *Engine) Dirty() bool {
 // Cut sets the records of all changes since the last Cut aside for Drain. One
 // goroutine may call Cut and Drain, in turn. The gate must be closed during
 // Cut.
-func (e *Engine) Cut() {
+func (e Journal) Cut() {
 	j := e.journal.Load()
 	if j == nil {
 		return
@@ -98,7 +98,7 @@ func (e *Engine) Cut() {
 // has limit bytes, and reports whether there may be more. The records of one
 // key are in their order. The last record, or the records of one shard, may
 // exceed the limit.
-func (e *Engine) Drain(dst *journal.Buffer, limit int) (more bool) {
+func (e Journal) Drain(dst *journal.Buffer, limit int) (more bool) {
 	if e.journal.Load() == nil {
 		return false
 	}

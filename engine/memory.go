@@ -23,13 +23,13 @@ const (
 
 // SetMaxMemory sets the budget in bytes, 0 for none, and the policy for when it
 // is used up. If the budget is lowered, Sweep and new keys evict the excess.
-func (e *Engine) SetMaxMemory(bytes int64, p Policy) {
+func (e Upkeep) SetMaxMemory(bytes int64, p Policy) {
 	e.arena.SetLimit(bytes, p == LeastDebt)
 }
 
 // withRoom runs a step in s, and runs it once more if there was no room for it and
 // reclaim has made some.
-func (e *Engine) withRoom(now int64, s *shard, step func() error) error {
+func (e *core) withRoom(now int64, s *shard, step func() error) error {
 	err := step()
 	if err == table.ErrNoRoom && e.reclaim(now) {
 		err = step()
@@ -61,7 +61,7 @@ type squeezing struct {
 // no lock. It reports whether there is more room now. A flood of refused new keys
 // does not cost a sweep each: what was in vain is not repeated before something
 // could have changed.
-func (e *Engine) reclaim(now int64) bool {
+func (e *core) reclaim(now int64) bool {
 	const (
 		slots  = 4096 // slots to look at for expired keys in each sweep
 		sweeps = 16   // the most sweeps, while each finds some
@@ -74,7 +74,7 @@ func (e *Engine) reclaim(now int64) bool {
 		}
 	}
 	for i := 0; i < sweeps && now >= e.barrenUntil.Load(); i++ {
-		if e.Sweep(now, slots) == 0 {
+		if e.sweep(now, slots) == 0 {
 			e.barrenUntil.Store(now + barren)
 		}
 		if e.arena.Trim(true); enough() {
@@ -90,7 +90,7 @@ func (e *Engine) reclaim(now int64) bool {
 
 // squeeze evicts keys until there is enough room. It looks at so many slots that
 // others hardly wait, and continues there the next time.
-func (e *Engine) squeeze(now int64, enough func() bool) {
+func (e *core) squeeze(now int64, enough func() bool) {
 	const slots = 1 << 14
 	q := &e.squeezing
 	q.mu.Lock()
@@ -132,7 +132,9 @@ const skipChunk = 64
 // stopped and skips segments in which nothing can have expired. It locks one
 // shard at a time, each for one segment that has work. Call it from a
 // background ticker.
-func (e *Engine) Sweep(now int64, budget int) int {
+func (e Upkeep) Sweep(now int64, budget int) int { return e.sweep(now, budget) }
+
+func (e *core) sweep(now int64, budget int) int {
 	for range sweepBury {
 		e.arena.Bury()
 	}
@@ -154,7 +156,7 @@ func (e *Engine) Sweep(now int64, budget int) int {
 }
 
 // sweepShard is table.Sweep in the shard of a cursor.
-func (e *Engine) sweepShard(now int64, cursor uint64, most int) (dropped, looked int, next uint64) {
+func (e *core) sweepShard(now int64, cursor uint64, most int) (dropped, looked int, next uint64) {
 	s := e.shardAt(cursor)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,4 +3,4 @@
 package engine
 
 // check verifies the invariants in builds with the tag selfcheck.
-func (e *Engine) check() {}
+func (e *core) check() {}

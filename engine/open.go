@@ -33,13 +33,15 @@ func New(o Options) *Engine {
 	}
 	n = min(n, maxShards)
 	shardBits := uint(bits.Len(uint(n - 1)))
-	e := &Engine{
+	e := &Engine{core: core{
 		shards:    make([]shard, 1<<shardBits),
 		shardBits: shardBits,
 		seed:      o.Seed,
 		mark:      uint16(rand.Uint32()),
 		alarms:    &alarms{told: math.MaxInt64, sooner: make(chan struct{}, 1)},
-	}
+	}}
+	e.OneKey, e.Waits, e.Journal, e.Walks = OneKey{&e.core}, Waits{&e.core}, Journal{&e.core}, Walks{&e.core}
+	e.Recovery, e.Figures, e.Upkeep = Recovery{&e.core}, Figures{&e.core}, Upkeep{&e.core}
 	for e.seed == 0 {
 		e.seed = rand.Uint64()
 	}
@@ -58,7 +60,7 @@ func New(o Options) *Engine {
 // ErrClosed, and returns the memory to the system. Every later decision returns
 // ErrClosed, and walks find no keys. A call that runs during Close ends as if
 // it had come before or after it.
-func (e *Engine) Close() {
+func (e Upkeep) Close() {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
 	e.eachShard(func(s *shard) {

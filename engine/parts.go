@@ -189,7 +189,7 @@ func (c *changes) payState(o *owed, kind limit.Kind, key, state []byte, dst *jou
 // replicas, which drop keys that have expired. If it is called before each Cut,
 // with a time that replicas do not pass before they have what that Cut sets
 // aside, then the Changes of all later cuts find their states.
-func (e *Engine) RecordWhole(until int64) {
+func (e Journal) RecordWhole(until int64) {
 	if j := e.journal.Load(); j != nil && until > j.floor.Load() {
 		j.floor.Store(until)
 	}
@@ -263,7 +263,7 @@ func (s *shard) found(key []byte) {
 // absent or another than the one that the change was made from, and no later
 // record has made up for it. Keys that have expired at now do not count. Once
 // everything is restored there is none, unless records are missing.
-func (e *Engine) Missed(now int64) (key string, ok bool) {
+func (e Recovery) Missed(now int64) (key string, ok bool) {
 	if !e.missing.Swap(false) {
 		return "", false
 	}

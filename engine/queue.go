@@ -180,7 +180,7 @@ type Waker interface {
 // Waiter is one request to Ask. It must not be reused.
 type Waiter struct {
 	Request
-	// All is what AskAll asks for. Request is then the engine's.
+	// All is what Ask asks for, unless it is nil. Request is then the engine's.
 	All *Together
 	// Until is the last moment, in Unix nanoseconds, at which the request may
 	// be granted.

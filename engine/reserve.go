@@ -10,7 +10,7 @@ import (
 // at most maxWait nanoseconds unless maxWait is negative. The errors are those
 // of Take, and limit.ErrReserve for an algorithm that cannot reserve. After an
 // error nothing has changed.
-func (e *Engine) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
+func (e OneKey) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
 	h, s := e.place(key)
 	return e.withRoom(now, s, func() error { return s.reserve(now, h, key, l, cost, maxWait, d) })
 }

@@ -28,7 +28,7 @@ const leastKey = 16
 // beyond the expected number cost nothing extra. Sweep, called with times like
 // now, skips these segments for some seconds. The error is one of the system;
 // the engine is sound after it.
-func (e *Engine) Expect(now, keys int64) error {
+func (e Recovery) Expect(now, keys int64) error {
 	if most, _ := e.arena.Limit(); most > 0 {
 		keys = min(keys, most/leastKey)
 	}
@@ -52,8 +52,8 @@ func (e *Engine) Expect(now, keys int64) error {
 // shares may run at the same time. Errors: journal.ErrNewer for a kind that
 // this version does not know, ErrKey, and those of the system. The changes
 // before the one at fault have then been applied.
-func (e *Engine) Restore(changes []journal.Record, share, shares int) error {
-	b := recovered{e: e}
+func (e Recovery) Restore(changes []journal.Record, share, shares int) error {
+	b := recovered{e: e.core}
 	for i := range changes {
 		h, _ := e.place(changes[i].Key)
 		if int(h>>(64-e.shardBits))*shares>>e.shardBits != share {
@@ -72,7 +72,7 @@ func (e *Engine) Restore(changes []journal.Record, share, shares int) error {
 
 // recovered is a batch of changes that are applied together.
 type recovered struct {
-	e       *Engine
+	e       *core
 	n       int
 	changes [table.BatchSize]*journal.Record
 	keys    [table.BatchSize][]byte
@@ -126,7 +126,7 @@ func unknownKind(kind byte) error {
 }
 
 // Tidy frees what Expect has reserved for keys that did not come.
-func (e *Engine) Tidy() {
+func (e Recovery) Tidy() {
 	e.eachShard(func(s *shard) { s.table.Tidy() })
 }
 
@@ -135,6 +135,6 @@ func (e *Engine) Tidy() {
 // crash that may have lost the last changes of unknown keys: no limit is
 // exceeded then, however many changes were lost. It costs a new key a second
 // decision.
-func (e *Engine) AssumeUsedUp(then int64) {
+func (e Recovery) AssumeUsedUp(then int64) {
 	e.eachShard(func(s *shard) { s.usedUp = then })
 }

@@ -17,7 +17,7 @@ const tries = 16
 
 // walk is table.Walk under the lock of the cursor's shard, for at most walkChunk
 // slots.
-func (e *Engine) walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
+func (e *core) walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
 	s := e.shardAt(cursor)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +29,7 @@ func (e *Engine) walk(now int64, cursor uint64, count int, visit func(key []byte
 // live during the whole iteration is visited at least once, however the table
 // grows or shrinks meanwhile. key is valid only during the call. fn must not
 // call the engine. A cursor has 48 bits; higher bits are ignored.
-func (e *Engine) Range(now int64, cursor uint64, count int, fn func(key []byte, info Info)) uint64 {
+func (e Walks) Range(now int64, cursor uint64, count int, fn func(key []byte, info Info)) uint64 {
 	cursor &= 1<<table.PlaceBits - 1
 	for left := max(count, 1); left > 0; {
 		var n int
@@ -44,13 +44,13 @@ func (e *Engine) Range(now int64, cursor uint64, count int, fn func(key []byte, 
 
 // Mark returns a number that was drawn for this engine. Another engine most likely has another one, and keys have
 // other places there, so a cursor of Range means nothing to it.
-func (e *Engine) Mark() uint16 { return e.mark }
+func (e Walks) Mark() uint16 { return e.mark }
 
 // Random appends a random live key to dst. It chooses a place on the line, then
 // one of the keys there. It returns false if it found no key at a few places.
 // Then only few keys are left of many, or none, and Range from the returned
 // cursor finds one if there is any.
-func (e *Engine) Random(now int64, dst []byte) (key []byte, cursor uint64, ok bool) {
+func (e Walks) Random(now int64, dst []byte) (key []byte, cursor uint64, ok bool) {
 	base, seen := len(dst), uint64(0)
 	draw := table.Mix(e.seed + e.draws.Add(1))
 	visit := func(key []byte, _ Info) {

@@ -11,7 +11,7 @@ import (
 )
 
 // checkWaits verifies the queues and their alarms.
-func (e *Engine) checkWaits() {
+func (e *core) checkWaits() {
 	e.alarms.mu.Lock()
 	defer e.alarms.mu.Unlock()
 	waiting := map[*shard]int{}

@@ -6,7 +6,7 @@ import "limitdb/internal/stats"
 type Stats = stats.Engine
 
 // Stats adds up the shards' counters.
-func (e *Engine) Stats() Stats {
+func (e Figures) Stats() Stats {
 	var sum Stats
 	e.AddStats(&sum, 0, len(e.shards))
 	return sum
@@ -15,7 +15,7 @@ func (e *Engine) Stats() Stats {
 // AddStats adds the counters of at most that many shards, beginning with shard
 // from, to sum. It returns the next shard, or 0 after the last one. To take
 // Stats in steps, begin with shard 0 and a zero sum.
-func (e *Engine) AddStats(sum *Stats, from, shards int) (next int) {
+func (e Figures) AddStats(sum *Stats, from, shards int) (next int) {
 	last := min(len(e.shards), from+shards)
 	for i := from; i < last; i++ {
 		e.shards[i].addTo(sum)
@@ -28,7 +28,7 @@ func (e *Engine) AddStats(sum *Stats, from, shards int) (next int) {
 }
 
 // Bytes returns the memory taken from the system, as in Stats.Bytes.
-func (e *Engine) Bytes() int64 { return e.arena.Used() }
+func (e Figures) Bytes() int64 { return e.arena.Used() }
 
 func (s *shard) addTo(sum *Stats) {
 	s.mu.Lock()

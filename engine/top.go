@@ -30,7 +30,7 @@ type TopKey struct {
 // above the truth, and below it by at most a twelfth of all that the shard has
 // had. Beyond 256, the shard looks at one in 128 and counts it as 128. See
 // sketch.
-func (e *Engine) Top(now int64, by TopOrder, n int, namespace []byte) []TopKey {
+func (e Figures) Top(now int64, by TopOrder, n int, namespace []byte) []TopKey {
 	top, _ := e.AddTop(nil, now, by, n, namespace, 0, len(e.shards))
 	return top
 }
@@ -39,7 +39,7 @@ func (e *Engine) Top(now int64, by TopOrder, n int, namespace []byte) []TopKey {
 // to top, which is in order, and cuts it to n keys. It also returns the next
 // shard, or 0 after the last one. To take Top in steps, begin with shard 0 and
 // no keys.
-func (e *Engine) AddTop(top []TopKey, now int64, by TopOrder, n int, namespace []byte, from, shards int) (all []TopKey, next int) {
+func (e Figures) AddTop(top []TopKey, now int64, by TopOrder, n int, namespace []byte, from, shards int) (all []TopKey, next int) {
 	last := min(len(e.shards), from+shards)
 	for i := from; i < last; i++ {
 		s := &e.shards[i]

@@ -64,7 +64,7 @@ var (
 // the function returns that Update has called with it. Keys and limits that are
 // passed to it must stay unchanged until then.
 type Txn struct {
-	e        *Engine
+	e        *core
 	now      int64
 	items    []item        // the declared ones, and those that were found later
 	order    []uint16      // indexes of items, in the order of their hashes
@@ -86,7 +86,7 @@ type Txn struct {
 }
 
 // begin returns a transaction on keys.
-func (e *Engine) begin(keys [][]byte) *Txn {
+func (e *core) begin(keys [][]byte) *Txn {
 	t, _ := e.txns.Get().(*Txn)
 	if t == nil {
 		t = new(Txn)
@@ -96,7 +96,7 @@ func (e *Engine) begin(keys [][]byte) *Txn {
 }
 
 // prepare makes t a transaction on keys.
-func (t *Txn) prepare(e *Engine, keys [][]byte) {
+func (t *Txn) prepare(e *core, keys [][]byte) {
 	n := len(keys)
 	if n > cap(t.items) {
 		t.items = make([]item, n)
@@ -116,7 +116,7 @@ func (t *Txn) prepare(e *Engine, keys [][]byte) {
 	t.order = slices.Grow(t.order, n)[:n]
 	t.places = slices.Grow(t.places[:0], n)[:n]
 	// The cache misses of the keys overlap here, before the locks are held.
-	e.Warm(keys, t.places)
+	e.warm(keys, t.places)
 	for i, key := range keys {
 		t.items[i].is(e, uint64(t.places[i]), key)
 		t.order[i] = uint16(i)
@@ -137,7 +137,7 @@ func (t *Txn) prepare(e *Engine, keys [][]byte) {
 }
 
 // end gives a transaction back for reuse.
-func (e *Engine) end(t *Txn) {
+func (e *core) end(t *Txn) {
 	if t.rest() {
 		e.txns.Put(t)
 	}

@@ -2,10 +2,10 @@ package engine
 
 // Together decides on all limits of r as one request, and counts it: it takes from
 // all of them or, if one that is not soft denies, from none. It returns that limit,
-// as TakeAll does, or -1. A denial moves its key to the pace of a limit that was
+// as Engine.Together does, or -1. A denial moves its key to the pace of a limit that was
 // raised, and counts if r says so.
 //
-// The errors are those of TakeAll, except for ErrKey and ErrOOM, which come from
+// The errors are those of Engine.Together, except for ErrKey and ErrOOM, which come from
 // the commit. After an error, nothing of r has been written.
 func (t *Txn) Together(r *Together) (at int, err error) { return t.together(r, nil) }
 
@@ -143,4 +143,16 @@ func (t *Txn) countDenials(r *Together, at int) (int, error) {
 		at = r.Worst() // they wait for longer now
 	}
 	return at, nil
+}
+
+// RefundAll gives r.Costs[i] back to r.Keys[i] under r.Limits[i] for all i, each as
+// Refund does, and counts one refund.
+func (t *Txn) RefundAll(r *Together) error {
+	for i, key := range r.Keys {
+		if err := t.Refund(key, &r.Limits[i], r.Costs[i], &r.Decisions[i]); err != nil {
+			return err
+		}
+	}
+	t.Count(Refunded)
+	return nil
 }

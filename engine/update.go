@@ -48,7 +48,7 @@ func (e *Engine) UpdateAt(place Place, now int64, keys [][]byte, fn func(t *Txn)
 var errBeyond = errors.New("engine: the step is not in one shard")
 
 // updateOne is UpdateAt for one key. The transaction is the shard's own.
-func (e *Engine) updateOne(place Place, now int64, key []byte, fn func(t *Txn) error) error {
+func (e *core) updateOne(place Place, now int64, key []byte, fn func(t *Txn) error) error {
 	h := uint64(place)
 	if h == 0 {
 		h, _ = e.place(key)
@@ -64,7 +64,7 @@ func (e *Engine) updateOne(place Place, now int64, key []byte, fn func(t *Txn) e
 	return err
 }
 
-func (e *Engine) updateIn(s *shard, now int64, h uint64, key []byte, fn func(t *Txn) error) (err error) {
+func (e *core) updateIn(s *shard, now int64, h uint64, key []byte, fn func(t *Txn) error) (err error) {
 	s.mu.Lock()
 	t := s.solo
 	if t == nil {

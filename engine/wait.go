@@ -66,9 +66,15 @@ import (
 // A request of QUEUE gets its turn now and is granted when the turn comes. It
 // is denied at once if that would be after w.Until.
 //
-// The errors, in w's Result, are those of TakeFor and Lease. They may
+// If w.All is not nil, Ask asks for all of that, as Together does, and key is not
+// used. The decisions are then in w.All.
+//
+// The errors, in w's Result, are those of TakeFor, Lease and Together. They may
 // also arise when a waiting request is finally decided.
-func (e *Engine) Ask(now int64, key []byte, w *Waiter) (waiting bool) {
+func (e Waits) Ask(now int64, key []byte, w *Waiter) (waiting bool) {
+	if w.All != nil {
+		return e.askAll(now, w)
+	}
 	granted, err := e.ask(now, key, &w.Request, w, &w.decision)
 	if err == errParked {
 		return true // it may have been decided since
@@ -85,7 +91,7 @@ func (e *Engine) Ask(now int64, key []byte, w *Waiter) (waiting bool) {
 // A QUEUE's turn is given back as soon as no turn is behind it: at once, or
 // when those behind it have been cancelled as well. Until then it may pass
 // unused.
-func (e *Engine) Cancel(now int64, w *Waiter, err error) bool {
+func (e Waits) Cancel(now int64, w *Waiter, err error) bool {
 	if w.All != nil {
 		return w.All.engine.settle(now, &settlement{w: w, why: cancels, cause: err})
 	}
@@ -95,7 +101,7 @@ func (e *Engine) Cancel(now int64, w *Waiter, err error) bool {
 // Wake grants the waiters that can be granted at now, denies those whose time
 // is over, and returns when to call it again: math.MaxInt64 if nobody waits.
 // Sooner signals when an earlier time appears meanwhile.
-func (e *Engine) Wake(now int64) (next int64) {
+func (e Waits) Wake(now int64) (next int64) {
 	for {
 		q, next := e.alarms.pop(now)
 		if q == nil {
@@ -109,19 +115,19 @@ func (e *Engine) Wake(now int64) (next int64) {
 
 // Sooner returns a channel that receives when Wake should be called, because
 // there is an earlier deadline than the last Wake returned.
-func (e *Engine) Sooner() <-chan struct{} { return e.alarms.sooner }
+func (e Waits) Sooner() <-chan struct{} { return e.alarms.sooner }
 
 // errBehind says that the key has a queue. Take leaves such a decision to ask.
 var errBehind = errors.New("engine: others wait for the key")
 
 // TakeFor decides r at now as Take does, and returns how much was granted.
-func (e *Engine) TakeFor(now int64, key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
+func (e OneKey) TakeFor(now int64, key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	return e.ask(now, key, r, nil, d)
 }
 
 // ask decides r. If there is no room for it, ask reclaims memory and tries
 // again.
-func (e *Engine) ask(now int64, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
+func (e *core) ask(now int64, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
 	h, s := e.place(key)
 	err = e.withRoom(now, s, func() (err error) {
 		granted, err = s.ask(now, h, key, r, w, d)

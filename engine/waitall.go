@@ -11,7 +11,7 @@ import (
 
 // Waiting for several limits at once.
 //
-//  1. AskAll decides as Together would. If the slowest limit, which denies for the
+//  1. Ask decides as Together would. If the slowest limit, which denies for the
 //     longest time, has something to wait for, the request waits in that key's
 //     queue, in the order of asking, like a request of that limit alone. It holds
 //     up nobody at its other keys: a caller that waits an hour for its own limit
@@ -32,14 +32,8 @@ import (
 // rejected: taking from each limit as soon as it grants. Others could not use what
 // was taken, and if the request gives up, nobody does.
 
-// AskAll asks for all of w.All at now, as Together does. If w is denied at first,
-// AskAll lets it wait, until w.Until at the latest. It returns false if w has been
-// decided already. The decisions are in w.All. A request that can never be granted
-// is denied at once.
-//
-// The errors, in w's Result, are those of Together. They may also arise when a
-// waiting request is finally decided.
-func (e *Engine) AskAll(now int64, w *Waiter) (waiting bool) {
+// askAll is Ask for all of w.All.
+func (e *core) askAll(now int64, w *Waiter) (waiting bool) {
 	w.All.engine = e
 	s := settlement{w: w, why: asks}
 	if len(w.All.Keys) > MaxAll {
@@ -50,10 +44,10 @@ func (e *Engine) AskAll(now int64, w *Waiter) (waiting bool) {
 	return s.waits
 }
 
-// Withdraw is Cancel for a request of AskAll that will ask again, perhaps for
+// Withdraw is Cancel for a request for several limits that will ask again, perhaps for
 // other limits. It leaves one alone that has been granted and waits for its turn.
 // The decisions are not valid afterwards.
-func (e *Engine) Withdraw(now int64, w *Waiter) bool {
+func (e Waits) Withdraw(now int64, w *Waiter) bool {
 	return w.All.engine.settle(now, &settlement{w: w, why: withdraws, cause: errWithdrawn})
 }
 
@@ -92,7 +86,7 @@ var (
 
 // settle carries out s in one step of all shards. It returns false if there was
 // nothing to decide.
-func (e *Engine) settle(now int64, s *settlement) bool {
+func (e *core) settle(now int64, s *settlement) bool {
 	w := s.w
 	t := e.begin(w.All.Keys)
 	defer e.end(t)

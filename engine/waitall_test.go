@@ -463,7 +463,7 @@ func TestWaitForAllOfOne(t *testing.T) {
 					continue
 				}
 				d, _, err := p.one.Result()
-				if d.Limited { // a forecast of those that stay may be older on one side
+				if d.Limited { // one side may not know yet whether those that stay can go in time
 					d.Wait, p.all.All.Decisions[0].Wait = 0, 0
 				}
 				if _, _, errAll := p.all.Result(); errAll != err || err == nil && p.all.All.Decisions[0] != d {

@@ -85,7 +85,7 @@ func (k *check) decide(c *call) error {
 		return nil
 	}
 	if k.how == refunds {
-		return c.States().RefundAll(c.Now, k.all.Keys, k.all.Limits, k.all.Costs, k.ds)
+		return c.States().Update(c.Now, k.all.Keys, func(t *engine.Txn) error { return t.RefundAll(&k.all) })
 	}
 	at, err := c.States().Together(c.Now, &k.all)
 	if err == nil {

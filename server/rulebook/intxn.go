@@ -68,19 +68,12 @@ func (b *Book) checkIn(c *call, t *txn) {
 // decideIn is decide in a transaction, for a check whose rules have been found. The outcome is counted once the
 // transaction is stored.
 func (k *check) decideIn(t *txn, c *call) error {
-	if k.how == refunds {
-		for i := range k.Charges {
-			if err := t.Refund(k.Charges[i].Key, k.Charges[i].Limit, k.Charges[i].Cost, &k.ds[i]); err != nil {
-				return err
-			}
-		}
-		t.Count(engine.Refunded)
-		return nil
+	if k.charge(); k.how == refunds {
+		return t.RefundAll(&k.all)
 	}
 	if len(k.Charges) == 0 { // Book.Free has it
 		return k.counted(t, c, false)
 	}
-	k.charge()
 	at, err := t.Together(&k.all)
 	if err != nil || k.how == peeks {
 		return err

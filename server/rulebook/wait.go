@@ -39,7 +39,7 @@ func (b *Book) ask(c *call, k *check, words [][]byte, before *engine.Waiter) (do
 	case c.Client != nil:
 		c.Client.MayWait(w, k.wait)
 	}
-	if !c.States().AskAll(c.Now, w) {
+	if !c.States().Ask(c.Now, nil, w) {
 		own.decided(nil)
 		return true
 	}
