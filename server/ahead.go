@@ -5,10 +5,8 @@ import (
 
 	"limitdb/engine"
 	"limitdb/resp"
-	"limitdb/rules"
 	"limitdb/server/handler"
 	"limitdb/server/request"
-	"limitdb/server/spec"
 )
 
 // ahead holds commands that were read but have not run yet. A decision on a key outside the
@@ -16,7 +14,7 @@ import (
 // decision, it lets those waits overlap.
 //
 // Only commands of one key that need no later turn are queued (spec.Ahead, and no WAIT), and only
-// while mayQueue holds. So a client cannot distinguish this from running them one by one. When the
+// while undisturbed holds. So a client cannot distinguish this from running them one by one. When the
 // session's turn is over, it puts those that are left back into the reader.
 type ahead struct {
 	n      int
@@ -45,7 +43,7 @@ const (
 )
 
 // queue queues the next command if it may wait for the ones after it. Otherwise it returns false
-// and the result of the reader. It makes the checks of refusal that mayQueue leaves.
+// and the result of the reader.
 func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	keyMost := int(s.srv.set.MaxKeyLen.Get())
 	m := s.remembered
@@ -66,12 +64,8 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	if err != nil || args == nil {
 		return args, err, false
 	}
-	cmd := s.find(args[0])
-	if cmd == nil || cmd.Flags&spec.Ahead == 0 || !cmd.ArityOK(len(args)) {
-		return args, nil, false
-	}
-	at := s.keyAhead(cmd, args)
-	if at == 0 || len(args[at]) > keyMost || rules.IsKey(args[at]) {
+	cmd, at := s.admitAhead(args, keyMost)
+	if at == 0 {
 		return args, nil, false
 	}
 	p := &a.made[a.n]

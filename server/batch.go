@@ -70,7 +70,7 @@ func (s *session) begin() {
 func (s *session) run() (more bool) {
 	queue := s.srv.queues.get()
 	defer s.srv.queues.put(queue)
-	quiet, queued := s.mayQueue(), false
+	quiet, collected := s.undisturbed(), false
 	var args [][]byte
 	var err error
 	if s.far != nil && s.state == running && s.rd.Buffered() > 0 {
@@ -81,12 +81,12 @@ func (s *session) run() (more bool) {
 			return s.roomWhileParked()
 		}
 		if quiet {
-			args, err, queued = s.queue(queue)
+			args, err, collected = s.queue(queue)
 		} else {
 			args, err = s.rd.Next()
 		}
-		if queued {
-			if queued = false; queue.n == aheadMost && (s.runQueue(queue, true) || s.overTurn(0)) && s.rd.Buffered() > 0 {
+		if collected {
+			if collected = false; queue.n == aheadMost && (s.runQueue(queue, true) || s.overTurn(0)) && s.rd.Buffered() > 0 {
 				s.yield(goOn)
 			}
 			continue
@@ -116,7 +116,7 @@ func (s *session) run() (more bool) {
 			return true
 		}
 		s.execute(args)
-		quiet = s.mayQueue()
+		quiet = s.undisturbed()
 		if len(s.call.Out) >= flushAt {
 			s.flush()
 			s.call.Ran = handler.LookAtClock // writing takes time, too

@@ -84,30 +84,25 @@ func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode
 func (d *directCall) runAlone(special uint32) {
 	c, srv := &d.call, d.srv
 	stripe := srv.counts.Stripe(srv.counts.Stripes() - 1) // of connections with a goroutine of their own
-	var text string
-	if c.cmd, text = srv.table.resolve(c.Args); c.cmd == nil {
-		srv.counters.unknown.Add(1)
-		c.Fail(srv.unknownCommand(c.Args))
-		d.refused = true
-		return
+	v, text := c.admit(byItself, special)
+	if v == paused {
+		v, text = refused, errPaused
 	}
-	if text == "" {
-		text = c.refusal(special &^ specialFollowing)
-	}
-	if text == "" && special&specialPause != 0 && srv.pause.stops(c.cmd) {
-		text = errPaused
-	}
-	if text == "" && special&specialFollowing != 0 && c.cmd.Leads() {
+	if v == away {
 		if srv.forwards() {
 			d.away = true
 			return
 		}
-		text = c.elsewhere()
+		v, text = refused, c.elsewhere()
 	}
-	if text != "" {
+	switch d.refused = v != admitted; v {
+	case nonesuch:
+		srv.counters.unknown.Add(1)
+		c.Fail(srv.unknownCommand(c.Args))
+		return
+	case refused:
 		stripe.Reject(c.cmd.ID)
 		c.Fail(text)
-		d.refused = true
 		return
 	}
 	c.cmd.Run(c)

@@ -46,23 +46,47 @@ func (s *session) executeSilenced(args [][]byte) {
 }
 
 func (s *session) executeOne(args [][]byte) {
-	special := s.srv.special.Load() | s.early
-	if special&specialFollowing != 0 {
-		if s.inMulti() && s.execElsewhere(args, special) || !s.inMulti() && s.elsewhere(args, special) {
+	c, special, p := &s.call, s.srv.special.Load()|s.early, byItself
+	if s.inMulti() {
+		p = queued
+	}
+	c.Args = args
+	v, text := c.admit(p, special)
+	cmd := c.cmd
+	if v != away && s.postpone(args) {
+		return
+	}
+	switch v {
+	case nonesuch:
+		s.unknown(args)
+		return
+	case refused:
+		if crossProtocol(args) {
+			s.closeCrossProtocol(args)
+		} else {
+			s.reject(cmd, text)
+		}
+		return
+	case paused:
+		s.holdBack(args)
+		return
+	case away:
+		s.elsewhere(cmd, args, special)
+		return
+	}
+	if p == queued {
+		if cmd.Flags&spec.Now == 0 {
+			s.enqueue(cmd, args)
 			return
 		}
-	}
-	cmd := s.lookup(args)
-	if cmd == nil || !s.admits(cmd, args, special) {
-		return
-	}
-	if s.queues(cmd, args) {
-		return
+		if special&specialFollowing != 0 && s.execElsewhere(cmd, args) {
+			return
+		}
 	}
 	s.invoke(cmd, args, special)
 	// Feed the monitors after the command, as Redis does: RESET ends its client's MONITOR first.
 	if special&specialMonitor != 0 && cmd.Flags&spec.SkipMonitor == 0 {
-		s.srv.monitors.feed(&s.call, cmd, args)
+		s.srv.monitors.feed(c, cmd, args)
 	}
 }
 
@@ -103,7 +127,7 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	}
 }
 
-// invokePlan is invoke for a command that has a plan, while mayQueue holds.
+// invokePlan is invoke for a command that has a plan, while undisturbed holds.
 func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 	c := &s.call
 	c.cmd, c.Failed, c.Latency = cmd, false, nil
@@ -138,39 +162,22 @@ func (s *session) find(name []byte) *command {
 	return cmd
 }
 
-// lookup finds the command and checks its arity. If either fails, it replies with the error
-// and returns nil.
-func (s *session) lookup(args [][]byte) *command {
-	cmd := s.find(args[0])
-	if cmd == nil {
-		if text := s.tooLarge(args); text != "" {
-			s.breaks()
-			s.call.Fail(text)
-			return nil
-		}
-		s.srv.counters.unknown.Add(1)
-		s.breaks()
-		if crossProtocol(args) {
-			s.closeCrossProtocol(args)
-		} else {
-			s.call.Fail(s.srv.unknownCommand(args))
-		}
-		return nil
+// unknown replies to a command that there is not.
+func (s *session) unknown(args [][]byte) {
+	s.breaks()
+	if text := s.tooLarge(args); text != "" {
+		s.call.Fail(text)
+		return
 	}
-	cmd, text := cmd.resolve(args)
-	switch {
-	case text == "":
-		return cmd
-	case crossProtocol(args):
+	s.srv.counters.unknown.Add(1)
+	if crossProtocol(args) {
 		s.closeCrossProtocol(args)
-	default:
-		s.reject(cmd, text)
+		return
 	}
-	return nil
+	s.call.Fail(s.srv.unknownCommand(args))
 }
 
-// resolve returns the command or subcommand that args call, and nil if there is no such command. Without that
-// subcommand, or with a wrong number of arguments, text is the error to reply with.
+// resolve returns the command or subcommand that args call, and nil if there is no such command.
 func (t *commands) resolve(args [][]byte) (cmd *command, text string) {
 	if cmd = t.find(args[0]); cmd == nil {
 		return nil, ""

@@ -62,41 +62,29 @@ type forwarding struct {
 	gaveUp  bool   // the session has waited in vain; commands in the reader are refused
 }
 
-// elsewhere deals with a command while another node leads. It returns false if the command is to run here, or
-// to be refused for another reason.
-func (s *session) elsewhere(args [][]byte, special uint32) bool {
-	cmd, text := s.srv.table.resolve(args)
-	if cmd == nil || text != "" || !cmd.Leads() {
-		return s.postpone(args)
-	}
-	c := &s.call
-	c.cmd, c.Args = cmd, args
+// elsewhere deals with a command that only the leader can run, while another node leads.
+func (s *session) elsewhere(cmd *command, args [][]byte, special uint32) {
 	switch {
-	case c.refusal(special) != "", special&specialPause != 0 && s.srv.pause.holds(s, cmd):
-		return s.postpone(args)
 	case s.far != nil:
 		s.drainNotLeading()
-		return true
 	case s.readOnly && cmd.Flags&spec.StaleRead != 0:
 		if !s.postpone(args) {
 			s.readHere(cmd, args, special)
 		}
-		return true
 	case s.redirected() || s.caching():
 		if s.postpone(args) {
-			return true
+			return
 		}
 		if _, leader := s.srv.opts.Replication.Leader(); leader == "" && !s.gaveUp() {
 			f := s.forwarding()
 			f.back = resp.AppendCommand(f.back, args...)
 			s.awaitLeader()
-			return true
+			return
 		}
-		s.reject(cmd, c.elsewhere())
-		return true
+		s.reject(cmd, s.call.elsewhere())
+	default:
+		s.collect(cmd, args, special)
 	}
-	s.collect(cmd, args, special)
-	return true
 }
 
 // drainNotLeading ends the session of another node's client: commands take one hop at most.

@@ -31,18 +31,14 @@ func (s *session) watchLasts() bool {
 	return !m.lost && len(m.watched) == 0 && s.fwd.stream == m.stream && link != nil && m.stream.Of(link)
 }
 
-// execElsewhere deals with EXEC while another node leads. It returns false if EXEC is to run here.
-func (s *session) execElsewhere(args [][]byte, special uint32) bool {
+// execElsewhere deals with EXEC while another node leads. It returns false if EXEC, or another command, is to run here.
+func (s *session) execElsewhere(cmd *command, args [][]byte) bool {
 	m := s.multi
-	if len(args) != 1 || !resp.EqualFold(args[0], "EXEC") || m.broken || s.redirected() {
+	if cmd.Name != "EXEC" || m.broken || s.redirected() {
 		return false
 	}
 	if len(m.queued) == 0 && m.stream == nil || !s.watchLasts() {
 		return false
-	}
-	cmd := s.srv.table.find(args[0])
-	if special&specialPause != 0 && s.srv.pause.holds(s, cmd) {
-		return false // the gate holds it back
 	}
 	if s.far != nil {
 		s.drainNotLeading()

@@ -24,7 +24,7 @@ import (
 type multi struct {
 	open     bool // after MULTI
 	broken   bool // a command could not be queued
-	queued   []queued
+	queued   []waitsForExec
 	bytes    int64    // of what is queued
 	text     []byte   // room for the bytes of arguments
 	words    [][]byte // room for arguments
@@ -57,8 +57,8 @@ func (p *multiPool) put(m *multi) {
 	p.pool.Put(m)
 }
 
-// queued is a command that waits for EXEC.
-type queued struct {
+// waitsForExec is a command that waits for EXEC.
+type waitsForExec struct {
 	cmd      *command
 	args     [][]byte
 	resolved any // what the command's resolves has returned to EXEC
@@ -111,40 +111,19 @@ func (s *session) breaks() {
 	}
 }
 
-// queues reports whether the session queues cmd instead of running it, and does so.
-func (s *session) queues(cmd *command, args [][]byte) bool {
-	if !s.inMulti() || cmd.Flags&spec.Now != 0 {
-		return false
-	}
+// enqueue keeps a command that admit has admitted for EXEC.
+func (s *session) enqueue(cmd *command, args [][]byte) {
 	m := s.multi
-	if text := cmd.unfit(); text != "" {
-		s.reject(cmd, text)
-		return true
-	}
 	n := m.bytes + queuedOverhead + handler.ArgBytes(args)
 	if n > s.srv.set.ClientQueryBufferLimit.Get() {
 		s.reject(cmd, "ERR a transaction may have as many bytes as client-query-buffer-limit")
-		return true
+		return
 	}
 	m.bytes = n
-	m.queued = append(m.queued, queued{cmd: cmd, args: m.keep(args)})
+	m.queued = append(m.queued, waitsForExec{cmd: cmd, args: m.keep(args)})
 	s.showMulti()
-	s.call.cmd, s.call.Failed = cmd, false
+	s.call.Failed = false
 	s.call.Simple("QUEUED")
-	return true
-}
-
-// unfit returns the error for a command that cannot be part of a transaction, "" for others.
-func (c *command) unfit() string {
-	switch {
-	case c.Name == "MONITOR": // an error of its own, in EXEC
-		return ""
-	case c.Flags&spec.NoMulti != 0, c.Flags&spec.Client != 0 && c.Flags&spec.Admin != 0: // they may take their time
-		return "ERR Command not allowed inside a transaction"
-	case c.Atomic == nil && c.Flags&(spec.Write|spec.Readonly|spec.Blocking) != 0:
-		return "ERR " + c.Full + " cannot be part of a transaction"
-	}
-	return ""
 }
 
 // endMulti forgets the queue and what is watched.
@@ -278,7 +257,7 @@ func (c *call) exec() {
 	defer func() { c.cmd, c.Args = own, nil }()
 	for _, q := range m.queued {
 		if c.cmd, c.Args = q.cmd, q.args; q.cmd.Flags&spec.Now == 0 {
-			if text := c.refusal(special); text != "" {
+			if _, text := c.admit(inExec, special); text != "" {
 				c.Fail("EXECABORT Transaction discarded because of: " + text)
 				return
 			}

@@ -8,7 +8,6 @@ import (
 	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/scripts"
-	"limitdb/server/spec"
 	"limitdb/server/values"
 	"limitdb/value"
 )
@@ -31,12 +30,12 @@ const maxCalled = 64 << 10
 // host runs the commands of a script.
 type host struct {
 	call
-	t        *handler.Txn
-	run      *scripts.Run
-	readOnly bool
-	tally    stats.Tally // of the commands that have run
-	shown    bool        // by MONITOR
-	took     int64       // ns, of these together
+	t     *handler.Txn
+	run   *scripts.Run
+	phase phase
+	tally stats.Tally // of the commands that have run
+	shown bool        // by MONITOR
+	took  int64       // ns, of these together
 }
 
 // Call runs one command of the script.
@@ -46,7 +45,7 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 		h.Proto = resp.RESP3
 	}
 	h.Args = args
-	if text := h.admit(); text != "" {
+	if _, text := h.admit(h.phase, 0); text != "" {
 		h.Fail(text)
 		return h.Out
 	}
@@ -81,29 +80,6 @@ func (h *host) count() {
 	}
 }
 
-// admit finds the command and returns the error if the script may not run it, or "".
-func (h *host) admit() string {
-	cmd, text := h.srv.table.find(h.Args[0]), ""
-	if cmd != nil {
-		cmd, text = cmd.resolve(h.Args)
-	}
-	h.cmd = cmd
-	switch {
-	case cmd == nil, text != "" && len(h.Args) > 1 && len(cmd.subs) > 0:
-		return "ERR Unknown Redis command called from script"
-	case text != "":
-		return "ERR Wrong number of args calling Redis command from script"
-	case cmd.Group == "scripting", cmd.Atomic == nil && cmd.Flags&spec.Script == 0 && cmd.Name != "WAIT":
-		return "ERR This Redis command is not allowed from script"
-	case h.readOnly && (cmd.Flags&spec.Write != 0 || cmd.Group == "pubsub"):
-		return "ERR Write commands are not allowed from read-only scripts."
-	}
-	if cmd.HasKeys() {
-		return h.srv.checkKeys(cmd, h.Args)
-	}
-	return ""
-}
-
 // Attend lets the server end the script, or hold it for a moment.
 func (h *host) Attend() error { return h.run.Attend() }
 
@@ -123,7 +99,10 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 		c.started = c.srv.clock.Now()
 	}
 	vm, run := c.srv.scripts.Begin(c.started) // of the first run, if the script begins again
-	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
+	h := &host{t: t, run: run, phase: inScript, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
+	if readOnly || s.ReadOnly {
+		h.phase = inReadScript
+	}
 	h.Table, h.Lane, h.Most = c.Table, c.Lane, c.srv.bounds.Memory/4
 	h.shown = c.srv.special.Load()&specialMonitor != 0
 	mark := len(c.Out)

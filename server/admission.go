@@ -1,0 +1,256 @@
+package server
+
+import (
+	"fmt"
+
+	"limitdb/resp"
+	"limitdb/rules"
+	"limitdb/server/handler"
+	"limitdb/server/spec"
+	"limitdb/uplink"
+)
+
+// Admission. Whoever sends a command asks admit whether it may run: a client, also for its pipeline and for its transaction, a
+// script, an HTTP request, another node's client. Nothing refuses a command but admit, its handler, and what has no room for it.
+//
+// A pipeline has a fast way: while undisturbed holds, only a command's name, words and key can make admit refuse it, so ahead.go asks only
+// about these.
+
+// A phase is what is to become of a command that is admitted.
+type phase uint8
+
+const (
+	byItself     phase = iota // it runs now
+	queued                    // it is kept for EXEC, or runs now if it has the flag spec.Now
+	inExec                    // it was queued, and EXEC runs it
+	inScript                  // it runs in the step of a script
+	inReadScript              // the same, and the script may not write
+)
+
+// A verdict is what admit has decided.
+type verdict uint8
+
+const (
+	admitted verdict = iota
+	nonesuch         // there is no such command
+	refused          // there is an error
+	paused           // it may run when a pause is over: the end of the pause wakes the client
+	away             // it may run, but only where the node leads
+)
+
+// Reasons to check a command further, one bit each, so that one atomic load covers all of them.
+const (
+	specialMonitor uint32 = 1 << iota
+	specialPause
+	specialTimeEach  // time every command individually, for a low slowlog threshold
+	specialLoading   // the state is being loaded
+	specialMisconf   // the log cannot be written
+	specialFollowing // another node decides
+)
+
+func (srv *Server) setSpecial(bit uint32, on bool) {
+	if on {
+		srv.special.Or(bit)
+	} else {
+		srv.special.And(^bit)
+	}
+}
+
+// admit decides about the command that c.Args call, and sets c.cmd, nil if there is none. If it is refused, text is the error to reply with.
+func (c *call) admit(p phase, special uint32) (v verdict, text string) {
+	if p != inExec {
+		c.cmd, text = c.resolve()
+	}
+	switch {
+	case p == inScript, p == inReadScript:
+		if text = c.unfitForScript(text, p); text == "" {
+			text = c.srv.checkKeys(c.cmd, c.Args)
+		}
+	case c.cmd == nil:
+		return nonesuch, ""
+	case text == "":
+		text = c.refusal(special)
+	}
+	switch {
+	case text != "":
+		return refused, text
+	case p >= inExec:
+		return admitted, ""
+	case special&specialPause != 0 && c.held():
+		return paused, ""
+	case p == queued && c.cmd.Flags&spec.Now == 0:
+		text = c.cmd.unfit()
+	case p == byItself && special&specialFollowing != 0 && c.cmd.Leads():
+		return away, ""
+	}
+	if text != "" {
+		return refused, text
+	}
+	return admitted, ""
+}
+
+// resolve returns the command that c.Args call, nil if there is none. For a wrong number of arguments, or a subcommand that is not
+// there, text is the error.
+func (c *call) resolve() (cmd *command, text string) {
+	if c.client != nil {
+		cmd = c.client.find(c.Args[0])
+	} else {
+		cmd = c.srv.table.find(c.Args[0])
+	}
+	if cmd == nil {
+		return nil, ""
+	}
+	return cmd.resolve(c.Args)
+}
+
+// refusal returns the error for a command that may not run whoever runs it, "" if it may.
+func (c *call) refusal(special uint32) string {
+	s, cmd := c.client, c.cmd
+	if s != nil && !s.authed && cmd.Flags&spec.NoAuth == 0 {
+		return errUnauthenticated
+	}
+	if s == nil && cmd.Flags&spec.Client != 0 {
+		return "ERR " + cmd.Full + " needs a connection of its own"
+	}
+	if text := c.srv.checkKeys(cmd, c.Args); text != "" {
+		return text
+	}
+	if c.subscribed() && !allowedWhileSubscribed(cmd) {
+		return fmt.Sprintf(errSubscribed, cmd.Full)
+	}
+	switch {
+	case special&specialLoading != 0 && cmd.Flags&spec.Loading == 0:
+		return errLoading
+	case special&specialMisconf != 0 && cmd.Flags&spec.Write != 0:
+		return *c.srv.misconf.Load()
+	}
+	return ""
+}
+
+// held reports whether a pause holds the command back.
+func (c *call) held() bool {
+	if c.client == nil {
+		return c.srv.pause.stops(c.cmd)
+	}
+	return c.srv.pause.holds(c.client, c.cmd)
+}
+
+// unfit returns the error for a command that cannot be part of a transaction, "" for others.
+func (c *command) unfit() string {
+	switch {
+	case c.Name == "MONITOR": // an error of its own, in EXEC
+		return ""
+	case c.Flags&spec.NoMulti != 0, c.Flags&spec.Client != 0 && c.Flags&spec.Admin != 0: // they may take their time
+		return "ERR Command not allowed inside a transaction"
+	case c.Atomic == nil && c.Flags&(spec.Write|spec.Readonly|spec.Blocking) != 0:
+		return "ERR " + c.Full + " cannot be part of a transaction"
+	}
+	return ""
+}
+
+// unfitForScript returns the error for a command that a script may not run, "" for others. wrong is that of resolve.
+func (c *call) unfitForScript(wrong string, p phase) string {
+	cmd := c.cmd
+	switch {
+	case cmd == nil, wrong != "" && len(c.Args) > 1 && len(cmd.subs) > 0:
+		return "ERR Unknown Redis command called from script"
+	case wrong != "":
+		return "ERR Wrong number of args calling Redis command from script"
+	case cmd.Group == "scripting", cmd.Atomic == nil && cmd.Flags&spec.Script == 0 && cmd.Name != "WAIT":
+		return "ERR This Redis command is not allowed from script"
+	case p == inReadScript && (cmd.Flags&spec.Write != 0 || cmd.Group == "pubsub"):
+		return "ERR Write commands are not allowed from read-only scripts."
+	}
+	return ""
+}
+
+// subscribed reports whether the client has subscriptions and cannot tell replies from messages.
+func (c *call) subscribed() bool {
+	return c.client != nil && c.client.subs.Len() > 0 && c.Proto == resp.RESP2
+}
+
+// checkKeys returns the error for the keys of a command, "" if they are good.
+func (srv *Server) checkKeys(cmd *command, args [][]byte) (text string) {
+	if !cmd.HasKeys() {
+		return ""
+	}
+	most := int(srv.set.MaxKeyLen.Get())
+	if cmd.FirstKey > 0 && cmd.LastKey == cmd.FirstKey {
+		return cmd.checkKey(args[cmd.FirstKey], most)
+	}
+	cmd.Keys(args, func(i int) {
+		if wrong := cmd.checkKey(args[i], most); wrong != "" {
+			text = wrong
+		}
+	})
+	return text
+}
+
+// checkKey returns the error for a key of more than most bytes, which is max-key-len, and for the key of a rule's caller, which may be
+// read, but only rules change it.
+func (c *command) checkKey(key []byte, most int) string {
+	switch {
+	case len(key) > most:
+		return errKeyTooLong
+	case c.Flags&spec.Readonly == 0 && rules.IsKey(key):
+		return errKeyOfRule
+	}
+	return ""
+}
+
+// allowedWhileSubscribed reports whether a RESP2 client that has subscriptions may run cmd.
+func allowedWhileSubscribed(cmd *command) bool {
+	if cmd.Parent != nil {
+		return false
+	}
+	switch cmd.Name {
+	case "PING", "QUIT", "RESET",
+		"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE":
+		return true
+	}
+	return false
+}
+
+// mayBegin reports whether the client may begin a command: whether another node's client still waits for its reply. If not, the
+// session ends once it has sent the replies that it owes. A batch asks once, because it ends after a turn.
+func (s *session) mayBegin() bool {
+	return s.far == nil || s.far.Leased() || !s.life.Drain(uplink.ErrNoLease)
+}
+
+// holdBack parks the session with a copy of the command until the pause ends.
+func (s *session) holdBack(args [][]byte) {
+	s.held = handler.CloneArgs(args)
+	s.pub.argMemory.Store(handler.ArgBytes(args))
+	s.park(func() bool {
+		args := s.held
+		if cmd := s.srv.table.find(args[0]); cmd != nil && s.srv.pause.holds(s, cmd) {
+			return false
+		}
+		if !s.mayBegin() {
+			return false
+		}
+		s.held, s.state = nil, running
+		s.pub.argMemory.Store(0)
+		s.execute(args)
+		// Executing may have parked the session again, for a reason of its own.
+		return s.state == running
+	})
+}
+
+// undisturbed reports whether nothing but the command itself can make admit refuse it, so that commands run one after the other.
+func (s *session) undisturbed() bool {
+	return s.authed && s.replies == replyOn && !s.caching() && s.subs.Len() == 0 && s.srv.special.Load()|s.early == 0 && s.multi == nil
+}
+
+// admitAhead is admit for a command of one key that needs no later turn, while undisturbed holds. It returns the command and the
+// position of its key, 0 if admit is to be asked.
+func (s *session) admitAhead(args [][]byte, keyMost int) (cmd *command, at int) {
+	cmd = s.find(args[0])
+	if cmd == nil || cmd.Flags&spec.Ahead == 0 || !cmd.ArityOK(len(args)) {
+		return nil, 0
+	}
+	if at = s.keyAhead(cmd, args); at == 0 || cmd.checkKey(args[at], keyMost) != "" {
+		return nil, 0
+	}
+	return cmd, at
+}
