@@ -17,6 +17,7 @@ type call struct {
 	values.Call
 
 	txn     handler.Txn // of a command on values
+	since   int64       // when the last command of several ended, from which the next one's time counts; 0: it is by itself
 	started int64       // when something long began in a command that is SelfTimed; 0: nothing did
 	script  *known.Run  // of the known scripts that the client has run; nil: none yet
 	called  []byte      // lines of MONITOR about what a script has called

@@ -43,6 +43,7 @@ func (srv *Server) decideDirect(args [][]byte) (d directCall) {
 	turn, following := srv.durable.turn()                             // before anything is decided
 	d.turn = turn
 	d.call = srv.newCall(srv.clock.Now(), resp.RESP3, args)
+	d.Lane = srv.counts.Stripes() - 1 // of connections with a goroutine of their own
 	d.runAlone(srv.special.Load() | early | following)
 	return d
 }
@@ -83,7 +84,6 @@ func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode
 // nothing and sets away.
 func (d *directCall) runAlone(special uint32) {
 	c, srv := &d.call, d.srv
-	stripe := srv.counts.Stripe(srv.counts.Stripes() - 1) // of connections with a goroutine of their own
 	v, text := c.admit(byItself, special)
 	if v == paused {
 		v, text = refused, errPaused
@@ -101,15 +101,12 @@ func (d *directCall) runAlone(special uint32) {
 		c.Fail(srv.unknownCommand(c.Args))
 		return
 	case refused:
-		stripe.Reject(c.cmd.ID)
+		srv.counts.Stripe(c.Lane).Reject(c.cmd.ID)
 		c.Fail(text)
 		return
 	}
-	c.cmd.Run(c)
-	stripe.Record(c.cmd.ID, c.Latency, srv.clock.Now()-c.Now, c.Failed)
-	if special&specialMonitor != 0 && c.cmd.Flags&spec.SkipMonitor == 0 {
-		srv.monitors.feed(c, c.cmd, c.Args)
-	}
+	c.since = c.Now
+	c.done(byItself, c.run(byItself, nil, false), special)
 }
 
 // containDirect is contain for Do.

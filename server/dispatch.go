@@ -5,9 +5,6 @@ import (
 	"strings"
 
 	"limitdb/resp"
-	"limitdb/server/limits"
-	"limitdb/server/request"
-	"limitdb/server/slowlog"
 	"limitdb/server/spec"
 )
 
@@ -84,69 +81,6 @@ func (s *session) executeOne(args [][]byte) {
 		}
 	}
 	s.invoke(cmd, args, special)
-	// Feed the monitors after the command, as Redis does: RESET ends its client's MONITOR first.
-	if special&specialMonitor != 0 && cmd.Flags&spec.SkipMonitor == 0 {
-		s.srv.monitors.feed(c, cmd, args)
-	}
-}
-
-// invoke runs cmd and counts it.
-func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
-	c := &s.call
-	c.cmd, c.Args, c.Failed, c.Latency = cmd, args, false, nil
-	mark := len(c.Out)
-	if cmd != s.pub.lastCmd.Load() {
-		s.pub.lastCmd.Store(cmd)
-	}
-	together := cmd.Flags&(spec.Fast|spec.SelfTimed) != 0 && special&specialTimeEach == 0
-	start := int64(0)
-	if !together {
-		start = s.srv.clock.Now()
-	}
-	cmd.Run(c)
-	if c.started != 0 {
-		if together {
-			together, start = false, c.started
-		}
-		c.started = 0
-	}
-	s.tell(cmd, mark)
-	switch {
-	case s.stepping != nil:
-		s.stepping.args = slowlog.Cut(s.srv.redact(cmd, args))
-	case together:
-		s.count()
-	default:
-		took := s.srv.clock.Now() - start
-		s.slow += took
-		s.stripe.Record(cmd.ID, c.Latency, took, c.Failed)
-		s.offerSlow(cmd, args, took)
-		if special&specialTimeEach != 0 {
-			s.srv.offerLatency(cmd, c.Now, took)
-		}
-	}
-}
-
-// invokePlan is invoke for a command that has a plan, while undisturbed holds.
-func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
-	c := &s.call
-	c.cmd, c.Failed, c.Latency = cmd, false, nil
-	mark := len(c.Out)
-	if cmd != s.pub.lastCmd.Load() {
-		s.pub.lastCmd.Store(cmd)
-	}
-	limits.CarryOut(c.inner(), p, key)
-	s.tell(cmd, mark)
-	s.count()
-}
-
-// count adds the command that has just run to the counts of its batch.
-func (s *session) count() {
-	c := &s.call
-	if !s.tally.Add(c.cmd.ID, c.Latency, c.Failed) {
-		s.addTally()
-		s.tally.Add(c.cmd.ID, c.Latency, c.Failed)
-	}
 }
 
 // find returns the command of that name, or nil. A pipeline usually repeats one command, so

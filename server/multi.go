@@ -253,8 +253,8 @@ func (c *call) exec() {
 		c.Fail("EXECABORT Transaction discarded because of: " + c.elsewhere())
 		return
 	}
-	own := c.cmd
-	defer func() { c.cmd, c.Args = own, nil }()
+	own, args := c.cmd, c.Args
+	defer func() { c.cmd, c.Args = own, args }()
 	for _, q := range m.queued {
 		if c.cmd, c.Args = q.cmd, q.args; q.cmd.Flags&spec.Now == 0 {
 			if _, text := c.admit(inExec, special); text != "" {
@@ -272,7 +272,7 @@ func (c *call) execAll(m *multi) {
 	before := c.Out // the replies to the commands before EXEC
 	var replies []byte
 	var called map[int][]byte // by scripts, for MONITOR
-	defer func() { c.Resolved, c.called = nil, nil }()
+	defer func() { c.Resolved, c.called, c.since = nil, nil, 0 }()
 	most := c.OutputLimit()
 	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *handler.Txn) bool {
 		for _, w := range m.watched {
@@ -280,14 +280,14 @@ func (c *call) execAll(m *multi) {
 				return false
 			}
 		}
-		c.Out = replies[:0]
-		at := c.srv.clock.Now()
+		c.Out, called = replies[:0], nil
+		c.since = c.srv.clock.Now()
 		for i := range m.queued {
 			q := &m.queued[i]
 			if q.cmd.Atomic != nil {
-				c.cmd, c.Args, c.Resolved, c.Failed, c.Latency = q.cmd, q.args, q.resolved, false, nil
-				c.cmd.Atomic(c, t)
-				q.failed, q.latency, q.took = c.Failed, c.Latency, c.since(&at)
+				c.cmd, c.Args, c.Resolved = q.cmd, q.args, q.resolved
+				q.took = c.run(inExec, t, false)
+				q.failed, q.latency = c.Failed, c.Latency
 				if c.called != nil {
 					if called == nil {
 						called = map[int][]byte{}
@@ -297,7 +297,7 @@ func (c *call) execAll(m *multi) {
 				if c.TooLong(t, most) {
 					return false
 				}
-				if c.late(at) {
+				if c.late() {
 					t.End(errExecTime)
 					return false
 				}
@@ -320,18 +320,17 @@ func (c *call) execAll(m *multi) {
 		return
 	}
 	c.Array(len(m.queued))
-	begin, at := 0, c.srv.clock.Now()
+	begin := 0
+	c.since = c.srv.clock.Now()
 	for i := range m.queued {
 		q := &m.queued[i]
-		c.cmd, c.Args, c.Failed = q.cmd, q.args, q.failed
+		c.cmd, c.Args, c.Failed, c.Latency = q.cmd, q.args, q.failed, q.latency
 		if c.Out = append(c.Out, replies[begin:q.end]...); q.cmd.Atomic == nil {
-			c.runQueued(q.cmd, most, c.late(at))
-			q.took = c.since(&at)
+			q.took = c.runQueued(most)
 		}
 		begin = q.end
 		c.client.tell(q.cmd, mark) // the reply to EXEC waits as a whole
-		c.client.stripe.Record(q.cmd.ID, q.latency, q.took, c.Failed)
-		c.client.logSlow(q.cmd, q.args, q.took)
+		c.done(inExec, q.took, 0)
 	}
 	c.Failed, c.Latency = false, nil
 	if c.srv.special.Load()&specialMonitor != 0 {
@@ -346,33 +345,17 @@ func (c *call) execAll(m *multi) {
 // errExecTime ends a transaction that has run for too long.
 var errExecTime = errors.New("the transaction has ended: it has run for longer than script-time-limit")
 
-// since returns the ns since *at, and moves *at to now.
-func (c *call) since(at *int64) (ns int64) {
-	before := *at
-	*at = c.srv.clock.Now()
-	return *at - before
-}
+// late reports whether EXEC has run for longer than a script may.
+func (c *call) late() bool { return c.since-c.Now > int64(c.Settings.ScriptTimeLimit.Get()) }
 
-// late reports whether EXEC, at a time, has run for longer than a script may.
-func (c *call) late(at int64) bool { return at-c.Now > int64(c.Settings.ScriptTimeLimit.Get()) }
-
-// runQueued runs a command of a transaction that has nothing to do with keys. The writes of the other commands are
-// stored by then. So if the transaction is late or has replied too much, only this command is refused.
-func (c *call) runQueued(cmd *command, most int64, late bool) {
-	switch {
-	case cmd.Name == "WAIT":
-		c.Int(0) // nobody waits in a transaction
-		return
-	case cmd.Name == "MONITOR":
-		c.Fail("ERR MONITOR isn't allowed for DENY BLOCKING client")
-		return
-	case late, int64(len(c.Out)) > most:
-		c.Fail("ERR " + cmd.Full + " has not run: the transaction was over script-time-limit, or its replies over client-output-buffer-limit")
-		return
+// runQueued runs a command of a transaction that has nothing to do with keys, and returns how many ns that took. The writes of the other
+// commands are stored by then. So if the transaction is late or has replied too much, only this command is refused.
+func (c *call) runQueued(most int64) (took int64) {
+	if refused := c.late() || int64(len(c.Out)) > most; refused && c.cmd.Name != "WAIT" && c.cmd.Name != "MONITOR" {
+		c.Fail("ERR " + c.cmd.Full + " has not run: the transaction was over script-time-limit, or its replies over client-output-buffer-limit")
+		return 0
 	}
-	c.Whole = true
-	defer func() { c.Whole = false }()
-	cmd.Run(c)
+	return c.run(inExec, nil, false)
 }
 
 // queuedKeys returns the keys of all queued commands, and those that are watched. It resolves the commands that do not name

@@ -31,7 +31,7 @@ const maxCalled = 64 << 10
 type host struct {
 	call
 	t     *handler.Txn
-	run   *scripts.Run
+	of    *scripts.Run
 	phase phase
 	tally stats.Tally // of the commands that have run
 	shown bool        // by MONITOR
@@ -49,16 +49,8 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 		h.Fail(text)
 		return h.Out
 	}
-	mark, start := len(h.Out), h.srv.clock.Now()
-	switch {
-	case h.cmd.Atomic != nil:
-		h.cmd.Atomic(&h.call, h.t)
-	case h.cmd.Name == "WAIT":
-		h.Int(0)
-	default:
-		h.cmd.Run(&h.call)
-	}
-	if h.took += h.srv.clock.Now() - start; !h.tally.Add(h.cmd.ID, nil, h.Failed) {
+	mark := len(h.Out)
+	if h.took += h.run(h.phase, h.t, false); !h.tally.Add(h.cmd.ID, nil, h.Failed) {
 		h.count()
 		h.tally.Add(h.cmd.ID, nil, h.Failed)
 	}
@@ -66,7 +58,7 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 		h.called = h.srv.monitors.lineFrom(h.called, "lua", h.Now, h.cmd, args)
 	}
 	if h.t.Err != nil { // the transaction begins again, or is given up
-		h.run.Stop()
+		h.of.Stop()
 		h.Out = resp.AppendError(h.Out[:mark], request.ErrorText(h.t.Err))
 	}
 	return h.Out
@@ -81,7 +73,7 @@ func (h *host) count() {
 }
 
 // Attend lets the server end the script, or hold it for a moment.
-func (h *host) Attend() error { return h.run.Attend() }
+func (h *host) Attend() error { return h.of.Attend() }
 
 // Log writes a line of the script to the server's log.
 func (h *host) Log(level int, message string) {
@@ -99,7 +91,7 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 		c.started = c.srv.clock.Now()
 	}
 	vm, run := c.srv.scripts.Begin(c.started) // of the first run, if the script begins again
-	h := &host{t: t, run: run, phase: inScript, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
+	h := &host{t: t, of: run, phase: inScript, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
 	if readOnly || s.ReadOnly {
 		h.phase = inReadScript
 	}

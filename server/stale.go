@@ -21,7 +21,7 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 	}
 	now, mark := c.Now, len(c.Out)
 	c.Table, c.Now, s.behind = table, at, now-at
-	s.invoke(cmd, args, special)
+	s.invoke(cmd, args, special&^specialMonitor)
 	c.Now, s.behind = now, 0
 	if special&specialMonitor != 0 {
 		s.srv.monitors.feed(c, cmd, args)
