@@ -5,7 +5,6 @@ import (
 
 	"limitdb/resp"
 	"limitdb/rules"
-	"limitdb/server/handler"
 	"limitdb/server/spec"
 	"limitdb/uplink"
 )
@@ -215,26 +214,6 @@ func allowedWhileSubscribed(cmd *command) bool {
 // session ends once it has sent the replies that it owes. A batch asks once, because it ends after a turn.
 func (s *session) mayBegin() bool {
 	return s.far == nil || s.far.Leased() || !s.life.Drain(uplink.ErrNoLease)
-}
-
-// holdBack parks the session with a copy of the command until the pause ends.
-func (s *session) holdBack(args [][]byte) {
-	s.held = handler.CloneArgs(args)
-	s.pub.argMemory.Store(handler.ArgBytes(args))
-	s.park(func() bool {
-		args := s.held
-		if cmd := s.srv.table.find(args[0]); cmd != nil && s.srv.pause.holds(s, cmd) {
-			return false
-		}
-		if !s.mayBegin() {
-			return false
-		}
-		s.held, s.state = nil, running
-		s.pub.argMemory.Store(0)
-		s.execute(args)
-		// Executing may have parked the session again, for a reason of its own.
-		return s.state == running
-	})
 }
 
 // undisturbed reports whether nothing but the command itself can make admit refuse it, so that commands run one after the other.

@@ -102,8 +102,8 @@ func TestRememberedCommandsAreAnsweredTheSame(t *testing.T) {
 // patient sends bytes and advances the clock until no command waits.
 func (ts *testServer) patient(c *testClient, in string) string {
 	out := c.raw(in)
-	for c.s.state != running {
-		if c.s.held != nil {
+	for c.s.pending != nil {
+		if c.s.holds() {
 			ts.pause.stop()
 		} else if until, waits := ts.authDelays.Until(c.conn); waits {
 			ts.clock.Set(until)

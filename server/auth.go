@@ -82,18 +82,29 @@ func (c *call) login(user, pass []byte, then func()) {
 			c.Fail(errWrongPass)
 		}
 	default:
-		cmd, until := c.cmd, c.Now+wait
-		c.client.park(func() bool {
-			if c.Now < until {
-				return false
-			}
-			if compared || !c.enter(a, then) {
-				c.client.stripe.Fail(cmd.ID)
-				c.Fail(errWrongPass)
-			}
-			return true
-		})
+		c.client.park(&guess{c, c.cmd, a, c.Now + wait, compared, then})
 	}
+}
+
+// A guess is an attempt whose answer waits for its turn.
+type guess struct {
+	*call
+	of       *command
+	a        *attempt
+	until    int64
+	compared bool
+	then     func()
+}
+
+func (g *guess) resume(s *session) bool {
+	if g.Now < g.until {
+		return false
+	}
+	if g.compared || !g.enter(g.a, g.then) {
+		s.stripe.Fail(g.of.ID)
+		g.Fail(errWrongPass)
+	}
+	return true
 }
 
 // enter authenticates the client and calls then if the password is right, and reports whether it is.

@@ -34,9 +34,9 @@ func (s *session) Data(b []byte) (more bool) {
 		return false
 	}
 	s.rd.Feed(b)
-	if s.heavy && s.state == running {
+	if s.heavy && s.pending == nil {
 		s.heavy = false
-		s.yield(goOn)
+		s.yield(nextTurn{})
 	}
 	more = s.run()
 	s.finish()
@@ -53,7 +53,7 @@ func (s *session) begin() {
 		s.pub.batches.Add(1) // before the flags are read: see Settle
 	}
 	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
-	if s.state == running {
+	if s.pending == nil {
 		s.beginTurn()
 	}
 	s.call.Now = s.srv.clock.Now()
@@ -73,11 +73,11 @@ func (s *session) run() (more bool) {
 	quiet, collected := s.undisturbed(), false
 	var args [][]byte
 	var err error
-	if s.far != nil && s.state == running && s.rd.Buffered() > 0 {
+	if s.far != nil && s.pending == nil && s.rd.Buffered() > 0 {
 		s.mayBegin()
 	}
 	for s.life.Open() {
-		if s.state != running {
+		if s.pending != nil {
 			return s.roomWhileParked()
 		}
 		if quiet {
@@ -87,14 +87,14 @@ func (s *session) run() (more bool) {
 		}
 		if collected {
 			if collected = false; queue.n == aheadMost && (s.runQueue(queue, true) || s.overTurn(0)) && s.rd.Buffered() > 0 {
-				s.yield(goOn)
+				s.yield(nextTurn{})
 			}
 			continue
 		}
 		if queue.n > 0 {
 			if s.runQueue(queue, err == nil) {
 				if s.rd.Buffered() > 0 {
-					s.yield(goOn)
+					s.yield(nextTurn{})
 				}
 				continue
 			}
@@ -121,8 +121,8 @@ func (s *session) run() (more bool) {
 			s.flush()
 			s.call.Ran = handler.LookAtClock // writing takes time, too
 		}
-		if s.overTurn(1) && s.state == running && s.rd.Buffered() > 0 && !s.depart() {
-			s.yield(goOn)
+		if s.overTurn(1) && s.pending == nil && s.rd.Buffered() > 0 && !s.depart() {
+			s.yield(nextTurn{})
 		}
 	}
 	return false
@@ -146,7 +146,7 @@ func (s *session) finish() {
 
 	since := s.pub.partialSince.Load()
 	switch {
-	case !s.rd.Partial() || s.state != running:
+	case !s.rd.Partial() || s.pending != nil:
 		if since != 0 {
 			s.pub.partialSince.Store(0)
 		}

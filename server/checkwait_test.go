@@ -48,7 +48,7 @@ func TestCheckWaits(t *testing.T) {
 		c := ts.client()
 		c.say("RL.CHECK shop 2 user u path /paced")
 		c.saysAfter(ts, test.name, test.command, test.pass, test.want)
-		if c.s.state != running || c.s.pub.waits.Load() != nil || c.s.pub.argMemory.Load() != 0 {
+		if c.s.pending != nil || c.s.pub.waits.Load() != nil || c.s.pub.argMemory.Load() != 0 {
 			t.Errorf("%s: it still waits", test.name)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"limitdb/resp"
@@ -77,37 +76,18 @@ func (c *call) debugSleep() {
 	c.sleep(time.Duration(math.Round(seconds * float64(time.Second))))
 }
 
-// sleepStep bounds how long a timer keeps a closed session in memory.
-const sleepStep = time.Second
-
-// sleep parks the session for d and replies OK. Only a timer runs meanwhile, so all other
-// sessions continue. The slow log records the sleep as if it were work.
+// sleep parks the session for d and replies OK.
 func (c *call) sleep(d time.Duration) {
-	cmd := c.cmd
-	due, left := new(atomic.Bool), d
-	arm := func() {
-		step := min(left, sleepStep)
-		left -= step
-		conn := c.client.conn
-		time.AfterFunc(step, func() {
-			due.Store(true)
-			conn.Wake()
-		})
-	}
-	arm()
-	c.client.park(func() bool {
-		if !due.Swap(false) {
-			return false
-		}
-		if left > 0 {
-			arm()
-			return false
-		}
-		seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
-		c.client.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, int64(d))
-		c.OK()
-		return true
-	})
+	w := &sleeping{call: c, cmd: c.cmd, whole: d, left: d}
+	w.arm()
+	c.client.park(w)
+}
+
+// slept replies after a sleep. The slow log records it as if it were work.
+func (c *call) slept(cmd *command, d time.Duration) {
+	seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
+	c.client.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, int64(d))
+	c.OK()
 }
 
 func (c *call) functionFlush() {

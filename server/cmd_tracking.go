@@ -184,7 +184,7 @@ func (s *session) invalidate(name []byte, keys [][]byte) {
 		return
 	}
 	b := appendInvalidation(nil, resp.RESP3, keys)
-	if s.state != running {
+	if s.pending != nil {
 		s.after = b
 		return
 	}

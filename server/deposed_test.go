@@ -64,8 +64,8 @@ func (d *deposed) ask(t *testing.T, in []byte) (got string) {
 	got = c.raw(string(in))
 	for range 1000 {
 		switch {
-		case d.lose(), c.s.state == yielded:
-		case c.s.state == parked:
+		case d.lose(), c.s.yielded:
+		case c.s.pending != nil && !c.s.yielded:
 			<-c.conn.woken
 		default:
 			return got

@@ -20,7 +20,7 @@ func (s *session) execute(args [][]byte) {
 	} else {
 		s.executeSilenced(args)
 	}
-	if caching && s.caching() && s.held == nil {
+	if caching && s.caching() && !s.holds() {
 		s.invalidate(args[0], keys)
 	}
 }
@@ -39,7 +39,7 @@ func (s *session) executeSilenced(args [][]byte) {
 		s.replies = replyOn
 	}
 	s.call.Out = s.call.Out[:min(s.kept, len(s.call.Out))]
-	s.mute = s.state != running
+	s.mute = s.pending != nil
 }
 
 func (s *session) executeOne(args [][]byte) {

@@ -153,7 +153,7 @@ func (s *session) tell(cmd *command, mark int) {
 //go:noinline
 func (s *session) tellFirst(cmd *command, mark int) {
 	c := &s.call
-	if !c.Reveals(&cmd.Command) || c.Table != nil || s.srv.durable.ackLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.state == running {
+	if !c.Reveals(&cmd.Command) || c.Table != nil || s.srv.durable.ackLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.pending == nil {
 		return
 	}
 	s.tellAll(mark)
@@ -274,21 +274,3 @@ var errUnknown = errors.New("the outcome of a command is not known")
 
 // owing reports whether replies are held back.
 func (s *session) owing() bool { return s.owed != nil && s.owed.waiting }
-
-// Background implements handler.Client.
-func (s *session) Background(work func() error, reply func(err error)) {
-	var done atomic.Bool
-	var result error
-	go func() {
-		result = work()
-		done.Store(true)
-		s.conn.Wake()
-	}()
-	s.park(func() bool {
-		if !done.Load() {
-			return false
-		}
-		reply(result)
-		return true
-	})
-}

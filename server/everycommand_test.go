@@ -446,7 +446,7 @@ func (r *everyCommand) wild(rows []*spec.Command) {
 		if n := ts.counters.panics.Load(); n > 0 || strings.Contains(out, errInternal) {
 			r.fail("%.300q: a handler panicked", w)
 		}
-		if !c.s.life.Open() || c.s.state != running || r.g.IntN(8) == 0 {
+		if !c.s.life.Open() || c.s.pending != nil || r.g.IntN(8) == 0 {
 			ts.pass(time.Duration(r.g.Int64N(int64(time.Minute))))
 			c.hangUp(io.EOF)
 			c = ts.client()

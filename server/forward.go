@@ -172,7 +172,7 @@ func (s *session) depart() bool {
 	}
 	s.mute = f.muted
 	s.pub.argMemory.Store(int64(cap(f.batch) + cap(f.back)))
-	s.park(s.underway)
+	s.park(f)
 	return true
 }
 
@@ -228,9 +228,11 @@ func (s *session) closeStream() {
 // away reports whether the session's commands are at the leader.
 func (s *session) away() bool { return s.fwd != nil && len(s.fwd.ends) > 0 }
 
-// underway is the resume function of a session while its batch is at the leader.
-func (s *session) underway() bool {
-	f := s.fwd
+// resume goes on while the session's batch is at the leader, or while it waits for a leader.
+func (f *forwarding) resume(s *session) bool {
+	if len(f.ends) == 0 {
+		return s.waitsForLeader()
+	}
 	in, ended, cause := f.in.Take()
 	if !s.relay(in) {
 		s.closeStream()

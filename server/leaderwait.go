@@ -38,7 +38,7 @@ func (s *session) awaitLeader() {
 		f.since = s.call.Now
 	}
 	s.pub.argMemory.Store(int64(cap(f.back)))
-	s.park(s.waitsForLeader)
+	s.park(f)
 	if !s.srv.leaderless.Add(s.conn) {
 		f.gaveUp = true
 		s.conn.Wake()
@@ -57,7 +57,7 @@ func (s *session) reachable() bool {
 	return s.srv.uplink(s.conn.Loop()) != nil
 }
 
-// waitsForLeader is the resume function of a session that waits for a leader.
+// waitsForLeader resumes a session that waits for a leader.
 func (s *session) waitsForLeader() bool {
 	f := s.fwd
 	if !f.gaveUp {

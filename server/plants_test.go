@@ -9,7 +9,7 @@ import (
 )
 
 func TestPlantedBugsAreCaught(t *testing.T) {
-	const once = "TestForwardedCommandsAreAnsweredOnce"
+	const once, waits = "TestForwardedCommandsAreAnsweredOnce", "TestEachWaitEndsOnce"
 	plant.Check(t, "../CONTRIBUTING.md", []plant.Bug{
 		{"text-keeps-its-tag", "../value/string.go", "if body[0] != tagRaw {", "if false {", "TestOverwrite"},
 		{"change-of-a-script-recorded-whole", "scripts.go", "if splices != nil {", "if false {", "TestScriptsChangeLongValuesInParts"},
@@ -24,8 +24,14 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"following-node-decides", "admission.go", "case p == byItself && special&specialFollowing != 0 && c.cmd.Leads():", "case false:", "TestAdmission"},
 		{"script-takes-any-key", "admission.go", "if text = c.unfitForScript(text, p); text == \"\" {", "if text = c.unfitForScript(text, p); false {", "TestAdmission"},
 		{"exec-admits-all-that-was-queued", "multi.go", "if _, text := c.admit(inExec, special); text != \"\" {", "if text := \"\"; text != \"\" {", "TestAdmission"},
+		{"end-of-a-pause-wakes-nobody", "pause.go", "return p.applies(cmd) && p.held.Add(", "return p.applies(cmd) || p.held.Add(", waits},
+		{"end-of-work-wakes-nobody", "pending.go", "		w.over.Store(true)\n		s.conn.Wake()\n", "		w.over.Store(true)\n", waits},
+		{"any-wake-up-ends-work", "pending.go", "if !w.over.Load() {", "if false {", waits},
+		{"held-command-runs-twice", "pending.go", "	s.pending = nil\n	s.pub.argMemory.Store(0)\n", "	s.pub.argMemory.Store(0)\n", waits},
+		{"decision-told-twice", "waiting.go", "	w.ends(s)\n	return true\n}\n\n// ends", "	w.ends(s)\n	return s.eof\n}\n\n// ends", waits},
+		{"reply-let-go-with-those-before-it", "durable.go", "		o.told = o.told || told\n", "		o.covered = len(o.b)\n", "TestRepliesWaitForTheDisk"},
 		{"late-command-begins", "admission.go", "s.far.Leased()", "true", "TestLateCommandDoesNotBegin"},
-		{"held-command-begins-late", "admission.go", "if !s.mayBegin() {", "if false {", "TestLateCommandBehindAPause"},
+		{"held-command-begins-late", "pending.go", "|| !s.mayBegin() {", "{", "TestLateCommandBehindAPause"},
 		{"stamp-of-any-age", "../uplink/lease.go", "now-stamp <= most", "now >= stamp", "TestNoCommandBeginsLate"},
 		{"error-told-at-once", "durable.go", "!c.Reveals(&cmd.Command)", "c.Failed", "TestDeposedLeaderTellsNothing"},
 		{"error-over-http-told-at-once", "direct.go", "d.refused ||", "d.Failed ||", "TestDeposedLeaderTellsNoError"},

@@ -61,9 +61,13 @@ func (c *call) run(p phase, t *handler.Txn, together bool) (took int64) {
 // done counts the command of the call, which has taken that many ns, and tells of it.
 func (c *call) done(p phase, took int64, special uint32) {
 	s, cmd := c.client, c.cmd
+	var yields *stepping
+	if p == byItself && s != nil && s.yielded {
+		yields, _ = s.pending.(*stepping)
+	}
 	switch {
-	case p == byItself && s != nil && s.stepping != nil: // it is counted when it ends
-		s.stepping.args = slowlog.Cut(c.srv.redact(cmd, c.Args))
+	case yields != nil: // it is counted when it ends
+		yields.args = slowlog.Cut(c.srv.redact(cmd, c.Args))
 	case took == untimed:
 		s.count()
 	default:
@@ -88,7 +92,7 @@ func (s *session) doneTimed(p phase, took int64, special uint32) {
 			s.srv.offerLatency(c.cmd, c.Now, took)
 		}
 	}
-	if p != byItself || s.state == running {
+	if p != byItself || s.pending == nil {
 		s.logSlow(c.cmd, c.Args, took)
 	}
 }
@@ -112,6 +116,10 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	}
 	took := c.run(byItself, nil, cmd.Flags&(spec.Fast|spec.SelfTimed) != 0 && special&specialTimeEach == 0)
 	s.tell(cmd, mark)
+	if took == untimed && special == 0 && !s.yielded { // nearly always
+		s.count()
+		return
+	}
 	c.done(byItself, took, special)
 }
 

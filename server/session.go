@@ -52,14 +52,12 @@ type session struct {
 
 	gone chan struct{} // closed when the client is gone; nil: nobody waits for that
 
-	state    state
-	resume   func() bool  // of a session that is not running, see parking.go
-	stepping *stepping    // the command that has yielded, or nil
-	owed     *owed        // replies that wait for the disk; nil if none ever did
-	turn     uint64       // see Durability.Turn; of the batch, or of the parked command
-	held     [][]byte     // the command that a pause holds back
-	fwd      *forwarding  // nil if no command was ever forwarded
-	far      *uplink.Conn // of a client that is connected to another node; nil: of one that is connected to this node
+	pending pending      // what the session waits for; nil: it runs commands
+	yielded bool         // pending goes on in the next turn
+	owed    *owed        // replies that wait for the disk; nil if none ever did
+	turn    uint64       // see Durability.Turn; of the batch, or of the parked command
+	fwd     *forwarding  // nil if no command was ever forwarded
+	far     *uplink.Conn // of a client that is connected to another node; nil: of one that is connected to this node
 	// knowsClusters is set once the client has asked for the nodes: it then gets -MOVED. readOnly is set by
 	// READONLY.
 	knowsClusters, readOnly bool

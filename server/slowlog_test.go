@@ -264,11 +264,11 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	var seen strings.Builder
 	for _, words := range commands {
 		c.raw(string(encode(words...)))
-		for ts.passAuth(time.Minute); c.s.state != running; {
+		for ts.passAuth(time.Minute); c.s.pending != nil; {
 			c.resume()
 		}
 		multi.raw("MULTI\r\nGET k\r\n" + string(encode(words...)) + "EXEC\r\n")
-		for ts.passAuth(time.Minute); multi.s.state != running; {
+		for ts.passAuth(time.Minute); multi.s.pending != nil; {
 			multi.resume()
 		}
 		var args [][]byte

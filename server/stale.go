@@ -1,24 +1,19 @@
 package server
 
+import "limitdb/engine"
+
 // Reads that a node serves from its own table while another node leads, after READONLY.
 
 // readHere runs a command on this node's own table, at the replicated time. If the table is replaced meanwhile,
 // or the node begins to lead, the reply is -LOADING: a walk may have ended too early.
 func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 	c := &s.call
-	read := s.srv.opts.Replication.Read
-	table, at, ok := read()
+	table, at, ok := s.srv.opts.Replication.Read()
 	if !ok {
 		s.reject(cmd, errLoading)
 		return
 	}
-	check := func(mark int) {
-		now, _, ok := read()
-		if !ok || now != table || s.srv.special.Load()&specialFollowing == 0 {
-			c.Out = c.Out[:min(mark, len(c.Out))]
-			c.Fail(errLoading)
-		}
-	}
+	r := &reading{table: table, at: at}
 	now, mark := c.Now, len(c.Out)
 	c.Table, c.Now, s.behind = table, at, now-at
 	s.invoke(cmd, args, special&^specialMonitor)
@@ -26,21 +21,40 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 	if special&specialMonitor != 0 {
 		s.srv.monitors.feed(c, cmd, args)
 	}
-	if s.state == running {
-		check(mark)
+	if s.pending == nil {
+		r.check(s, mark)
 		c.Table = nil
 		return
 	}
-	resume := s.resume
-	s.resume = func() bool {
-		now, mark := c.Now, len(c.Out)
-		c.Now, s.behind = at, now-at
-		done := resume()
-		c.Now, s.behind = now, 0
-		if done {
-			check(mark)
-		}
-		return done
+	r.pending, s.pending = s.pending, r
+}
+
+// reading is a command on this node's own table that goes on later.
+type reading struct {
+	pending
+	table *engine.Engine
+	at    int64 // the replicated time
+}
+
+// resume resumes the command at the replicated time.
+func (r *reading) resume(s *session) bool {
+	c := &s.call
+	now, mark := c.Now, len(c.Out)
+	c.Now, s.behind = r.at, now-r.at
+	done := r.pending.resume(s)
+	c.Now, s.behind = now, 0
+	if done {
+		r.check(s, mark)
+	}
+	return done
+}
+
+// check replaces a reply by -LOADING if the table is no longer the node's own.
+func (r *reading) check(s *session, mark int) {
+	now, _, ok := s.srv.opts.Replication.Read()
+	if !ok || now != r.table || s.srv.special.Load()&specialFollowing == 0 {
+		s.call.Out = s.call.Out[:min(mark, len(s.call.Out))]
+		s.call.Fail(errLoading)
 	}
 }
 

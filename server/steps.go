@@ -56,16 +56,15 @@ func (s *session) Steps(lasting func(), step func() (done bool)) {
 			lasting()
 		}
 		st := &stepping{cmd: c.cmd, step: step}
-		s.suspend(st, now-start, mark)
-		s.stepping = st
-		s.yield(func() bool { return s.stepOn(st) })
+		st.suspend(s, now-start, mark)
+		s.yield(st)
 		return
 	}
 }
 
-// suspend keeps the progress of a command after a turn of took nanoseconds, and its reply, which begins at
+// suspend keeps the progress of the command after a turn of took nanoseconds, and its reply, which begins at
 // mark.
-func (s *session) suspend(st *stepping, took int64, mark int) {
+func (st *stepping) suspend(s *session, took int64, mark int) {
 	c := &s.call
 	s.slow += took
 	st.took += took
@@ -76,21 +75,19 @@ func (s *session) suspend(st *stepping, took int64, mark int) {
 	s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
 }
 
-// stepOn gives another turn to a command that has yielded, and reports whether the command
-// is done.
-func (s *session) stepOn(st *stepping) bool {
+// resume gives the command another turn.
+func (st *stepping) resume(s *session) bool {
 	start, mark := s.srv.clock.Now(), len(s.call.Out)
 	s.call.Failed, s.call.Holds = st.failed, st.holds
 	done := st.step()
 	for !done && s.life.Open() && !s.spent() {
 		done = st.step()
 	}
-	s.suspend(st, s.srv.clock.Now()-start, mark)
+	st.suspend(s, s.srv.clock.Now()-start, mark)
 	if !done {
-		s.yield(s.resume)
+		s.conn.Yield()
 		return false
 	}
-	s.stepping = nil
 	s.pub.stepMemory.Store(0)
 	s.stripe.Record(st.cmd.ID, nil, st.took, st.failed)
 	s.noteSlow(st.args, st.took)

@@ -40,7 +40,7 @@ func (s *session) Await(ew *engine.Waiter, told handler.Wait) {
 	}
 	s.pub.argMemory.Store(w.Size)
 	s.pub.waits.Store(w)
-	s.park(func() bool { return s.waited(w) })
+	s.park(w)
 	if s.mayWait() != nil || w.outdated() { // it changed when this wait was not yet visible
 		s.conn.Wake()
 	}
@@ -62,8 +62,8 @@ func (s *session) mayWait() error {
 	return nil
 }
 
-// waited replies if w has been decided or must be given up, and reports whether it did.
-func (s *session) waited(w *waiting) bool {
+// resume replies if w has been decided or must be given up.
+func (w *waiting) resume(s *session) bool {
 	if !w.Done() {
 		switch cause := s.mayWait(); {
 		case cause == errWaitRefused:
@@ -75,7 +75,7 @@ func (s *session) waited(w *waiting) bool {
 			if !w.Anew() {
 				return false
 			}
-			s.waitEnds(w)
+			w.ends(s)
 			return true
 		case !w.Done():
 			return false // it was woken for another reason, or only its answer waits
@@ -90,12 +90,12 @@ func (s *session) waited(w *waiting) bool {
 	default:
 		w.Reply(w.Key())
 	}
-	s.waitEnds(w)
+	w.ends(s)
 	return true
 }
 
-// waitEnds ends the session's wait, after the reply.
-func (s *session) waitEnds(w *waiting) {
+// ends forgets the wait, after the reply.
+func (w *waiting) ends(s *session) {
 	s.pub.waits.Store(nil)
 	s.pub.argMemory.Store(0)
 	if s.call.Failed {

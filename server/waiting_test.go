@@ -151,7 +151,7 @@ func TestWaitSteps(t *testing.T) {
 			[2]string{"RL.LEASE l 2 10s ID b", "[0 2 0 -1 10000]"},
 		)
 		c.saysAfter(ts, test.name, test.command, test.pass, test.want)
-		if c.s.state != running || c.s.pub.waits.Load() != nil {
+		if c.s.pending != nil || c.s.pub.waits.Load() != nil {
 			t.Errorf("%s: it still waits", test.name)
 		}
 	}
