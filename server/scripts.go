@@ -8,6 +8,7 @@ import (
 	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/scripts"
+	"limitdb/server/spec"
 	"limitdb/server/values"
 	"limitdb/value"
 )
