@@ -1,9 +1,15 @@
 package replication
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hashicorp/raft"
 
@@ -99,4 +105,173 @@ func Export(dir string, t Table) (Exported, error) {
 	}
 	x.Clock, x.Index = m.clock, at
 	return x, nil
+}
+
+// backupID is the raft-id in a backup, which is the directory of no node: it has votes of no one, so none may start from it.
+const backupID = "backup"
+
+// Backup makes a directory with everything that the log of a node has had up to one index: by hard links, the newest snapshot and the
+// log behind it, which ends with the last entry that the node has applied. Export and Check read the directory. While the node leads, every
+// reply that it has sent before counts in it. dir must not exist, and be on the file system of the node's directory. Backup returns
+// ErrNotReady while the node cannot tell; then the directory is not whole, as after any error.
+func Backup(n *Node, dir string) error {
+	n.mu.Lock()
+	broken := n.broken
+	n.mu.Unlock()
+	if n.parts.stores == nil {
+		return ErrNotReady
+	}
+	if err := n.awaitLogged(broken); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	applied, ready := n.applied, !n.rebuilding && !n.failed
+	n.mu.Unlock()
+	if !ready {
+		return ErrNotReady
+	}
+	who := &identity{path: filepath.Join(dir, nodeFile), stored: stored{ID: backupID, Incarnation: draw(), Cluster: n.parts.who.cluster()}}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := createStores(dir, who); err != nil {
+		return err
+	}
+	last, term, err := linkStores(n.parts.stores.log, n.parts.snapshots, dir, applied)
+	if err != nil {
+		return err
+	}
+	votes := ballot{Node: who.Incarnation, Values: map[string][]byte{termKey: binary.BigEndian.AppendUint64(nil, term)}}
+	return cmp.Or(
+		createVotes(filepath.Join(dir, voteFile), votes),
+		disk.WriteRecord(filepath.Join(dir, lastFile), lastKind, storedLast{Node: who.Incarnation, Last: last}),
+	)
+}
+
+// linkStores puts links to the newest snapshot, and to the log up to an index, into another directory. It returns the entry with which
+// they end, and its term.
+func linkStores(log *diskLog, snapshots *snapshotStore, dir string, last uint64) (uint64, uint64, error) {
+	end, last, term, err := linkFiles(log, snapshots, dir, last)
+	if err == nil && end != nil {
+		err = end.copy()
+	}
+	return last, term, errors.Join(err, disk.SyncDir(filepath.Join(dir, logDir)))
+}
+
+// linkFiles makes the links of linkStores. The segment in which they end must still be copied.
+func linkFiles(log *diskLog, snapshots *snapshotStore, dir string, last uint64) (end *logEnd, to, term uint64, err error) {
+	// A snapshot is published before the log is cut that it replaces. So without cuts, the newest one meets the log.
+	log.cutting.Lock()
+	defer log.cutting.Unlock()
+	newest, err := snapshots.newest()
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if newest != nil {
+		last, term = max(last, newest.Index), newest.Term
+		if err := linkSnapshot(snapshots, newest.ID, filepath.Join(dir, snapshotsDir), last); err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	if newest == nil || newest.Index < last {
+		var l raft.Log
+		if err := log.GetLog(last, &l); err != nil {
+			return nil, 0, 0, err
+		}
+		term = l.Term
+	}
+	end, err = linkLog(log, filepath.Join(dir, logDir), last)
+	return end, last, term, err
+}
+
+// logEnd is the segment in which a backup ends. The node may go on writing there, so the link to it has another name at first.
+type logEnd struct {
+	path  string // in the backup
+	bytes int64  // that belong to the backup
+}
+
+// linkLog puts links to the segments up to an index into another directory. It returns the last of them, or nil if there is none.
+func linkLog(d *diskLog, dir string, last uint64) (end *logEnd, err error) {
+	d.mu.RLock()
+	segments := slices.Clone(d.segments)
+	d.mu.RUnlock()
+	for _, s := range segments {
+		if s.from > last {
+			break
+		}
+		d.mu.RLock()
+		next, at := s.next(), s.end
+		if last+1 < next {
+			at = int64(s.at[last+1-s.first])
+		}
+		d.mu.RUnlock()
+		own := s.name(d.dir, s.from)
+		as := filepath.Join(dir, filepath.Base(own))
+		if last+1 <= next { // it ends here
+			end = &logEnd{as, at}
+			as += tmpSuffix
+		}
+		if err := os.Link(own, as); err != nil {
+			return nil, err
+		}
+	}
+	return end, nil
+}
+
+// copy makes the segment as it was, and removes the link.
+func (e *logEnd) copy() error {
+	from, err := os.Open(e.path + tmpSuffix)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	to, err := os.OpenFile(e.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(to, from, e.bytes)
+	return cmp.Or(err, to.Sync(), to.Close(), os.Remove(e.path+tmpSuffix))
+}
+
+// linkSnapshot puts links to a snapshot into another directory. It returns ErrNotReady if the snapshot has effects of entries behind
+// the last one.
+func linkSnapshot(s *snapshotStore, name, dir string, last uint64) error {
+	switch fuzzy, err := fuzzyEnd(filepath.Join(s.dir, name, stateFile)); {
+	case err != nil:
+		return err
+	case fuzzy > last:
+		return ErrNotReady
+	}
+	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+		return err
+	}
+	for _, file := range []string{stateFile, metaFile} {
+		if err := os.Link(filepath.Join(s.dir, name, file), filepath.Join(dir, name, file)); err != nil {
+			return err
+		}
+	}
+	return disk.SyncDir(dir)
+}
+
+// fuzzyEnd returns the index of the last entry whose effects a snapshot may include, from the block at its end. A snapshot of the first
+// format does not say; its records are whole states, and the next snapshot is of a later format.
+func fuzzyEnd(path string) (uint64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	var b [blockHead + 16]byte
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil || size < int64(len(b)) {
+		return 0, cmp.Or(err, errSnapshot)
+	}
+	if _, err := f.ReadAt(b[:], size-int64(len(b))); err != nil {
+		return 0, err
+	}
+	kind, _, err := readBlock(bytes.NewReader(b[:]), nil)
+	if err != nil || kind&0xff != blockEnd || kind>>8 < formatParts {
+		return 0, nil
+	}
+	return binary.LittleEndian.Uint64(b[blockHead+8:]), nil
 }
