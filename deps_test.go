@@ -48,6 +48,7 @@ var inside = map[string][]string{
 	"cmd/limitdb/cli": {"resp", "rules"},
 
 	"server/forward":  {"server/waiters", "uplink"},
+	"server/backups":  {"resp", "server/handler", "server/spec"},
 	"server/latency":  {"internal/stats", "resp", "server/handler", "server/spec"},
 	"server/scripts":  {"known", "script"},
 	"server/pubsub":   {"internal/glob"},

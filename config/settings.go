@@ -60,8 +60,11 @@ type Settings struct {
 	RewritePercent *Int   // 0 means never
 	RewriteMinSize *Bytes
 	FsyncMaxDelay  *Duration
-	RecoveryMode   *Enum // normal, conservative
-	RecoveryClock  *Enum // auto, wall
+	RecoveryMode   *Enum     // normal, conservative
+	RecoveryClock  *Enum     // auto, wall
+	BackupEvery    *Duration // 0 means never
+	BackupKeep     *Int
+	BackupDir      *Text // "" means backups in Dir
 
 	// Replication.
 	RaftAddr      *Text // "": one server alone
@@ -262,6 +265,12 @@ func declareEngine(r *Registry, s *Settings) {
 		"What an unclean stop means for changes that may be lost: normal uses what the disk has; conservative treats every key as used up at that moment.")
 	s.RecoveryClock = g.enum("recovery-clock", "auto", []string{"auto", "wall"}, fixed,
 		"The time from which decisions continue after a restart: auto, never before the last decision; wall, the machine's clock, to recover from times that a wrong clock has left.")
+	s.BackupEvery = g.seconds("backup-every", "0", 0, maxSeconds,
+		"Make a backup in backup-dir every so many seconds; 0: never. See docs/operations.md.")
+	s.BackupKeep = g.int("backup-keep", "7", 1, 10_000, mutable,
+		"How many backups stay in backup-dir; older ones are removed when a new one is whole.")
+	s.BackupDir = g.text("backup-dir", "", fixed,
+		"The folder for these backups, which is created if its parent folder exists; better on another disk. Empty: backups in dir.")
 }
 
 func declareObservation(r *Registry, s *Settings) {

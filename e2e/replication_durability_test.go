@@ -17,7 +17,7 @@ func TestLogOfAClusterTakesThePlaceOfTheServers(t *testing.T) {
 		{"CONFIG SET save 60", "save"},
 		{"CONFIG SET recovery-mode conservative", "immutable"},
 		{"CONFIG SET recovery-clock wall", "immutable"},
-		{"BACKUP one", byRaft},
+		{"BACKUP one", "limitdb backup"},
 		{"WAITAOF 1 0 1", "appendonly is disabled"},
 		{"WAITAOF 0 0 1", "[0 0]"},
 		{"WAIT 0 1", "0"},

@@ -42,7 +42,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 func newCollector(snapshot func() Snapshot) *collector {
 	return &collector{
 		snapshot: snapshot,
-		scalars:  append(clientScalars(), serverScalars()...),
+		scalars:  slices.Concat(clientScalars(), serverScalars(), backupScalars()),
 		durable:  durabilityScalars(),
 		cluster:  replicationScalars(),
 

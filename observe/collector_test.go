@@ -77,6 +77,7 @@ func sample() Snapshot {
 		RulesProblem: true,
 		DecisionLog:  true, DecisionsLogged: 67, DecisionsDropped: 68,
 		Refusing: true,
+		Backups:  Backups{Made: 12, Failed: 3, Last: 1_700_000_000_500_000_000, Every: 3600e9},
 	}
 	h := &s.Commands[0].Latency
 	for _, ns := range []int64{0, 900, 1000, 1001, 3000, 1_048_576_000, 1_048_576_001, int64(time.Hour)} {

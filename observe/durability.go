@@ -40,6 +40,20 @@ func durabilityScalars() []scalar {
 	}
 }
 
+// backupScalars returns the metrics of backups.
+func backupScalars() []scalar {
+	return []scalar{
+		counter("backups_total", "Backups made and verified, by limitdb backup and by backup-every.",
+			func(s *Snapshot) float64 { return float64(s.Backups.Made) }),
+		counter("backup_failures_total", "Backups that failed, or that nobody has finished.",
+			func(s *Snapshot) float64 { return float64(s.Backups.Failed) }),
+		gauge("backup_last_success_timestamp_seconds", "When the last backup was made, in Unix time, also before the last restart; 0 for never.",
+			func(s *Snapshot) float64 { return unixSeconds(s.Backups.Last) }),
+		gauge("backup_every_seconds", "The time between scheduled backups (backup-every); 0 for none.",
+			func(s *Snapshot) float64 { return seconds(s.Backups.Every) }),
+	}
+}
+
 func oneIf(yes bool) float64 {
 	if yes {
 		return 1

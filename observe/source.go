@@ -34,6 +34,8 @@ type Snapshot struct {
 	// cannot be written.
 	Durability stats.Durability
 	Refusing   bool
+	// Backups describes the backups of this server.
+	Backups Backups
 	// Replication describes this node of a cluster.
 	Replication stats.Replication
 
@@ -52,6 +54,12 @@ type Snapshot struct {
 	// how many were not because the file was too slow or could not be written.
 	DecisionLog                       bool
 	DecisionsLogged, DecisionsDropped uint64
+}
+
+// Backups has the figures of backups.
+type Backups struct {
+	Made, Failed uint64
+	Last, Every  int64 // when the last one was made, Unix ns, and backup-every in ns; 0 for never
 }
 
 // Rule has the counters of a rule.

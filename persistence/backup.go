@@ -18,6 +18,9 @@ var ErrBackupName = errors.New("a backup's name must be that of a folder, of at 
 // maxBackupName is the maximum length of a backup's name, in bytes.
 const maxBackupName = 200
 
+// Scratch is the name of a backup that its maker removes, or removes before the next one. No one else can give it.
+const Scratch = "tmp-backup"
+
 // validBackupName reports whether a backup may have the name. It refuses the names of the store's own files
 // in any mix of upper and lower case, since some file systems ignore case.
 func validBackupName(name string) bool {
@@ -45,7 +48,7 @@ func validBackupName(name string) bool {
 // returns the directory's path. Errors: ErrBackupName, ErrBusy, ErrClosed, ErrFailed, fs.ErrExist, and those
 // of the file system.
 func (s *Store) Backup(name string) (string, error) {
-	if !validBackupName(name) {
+	if !validBackupName(name) && name != Scratch {
 		return "", ErrBackupName
 	}
 	dir := filepath.Join(s.o.Dir, name)

@@ -148,6 +148,11 @@ func Backup(n *Node, dir string) error {
 	)
 }
 
+// FillBackup makes the directories of a backup that are missing because a copy of its files has no empty ones.
+func FillBackup(dir string) error {
+	return cmp.Or(os.MkdirAll(filepath.Join(dir, logDir), 0o700), os.MkdirAll(filepath.Join(dir, snapshotsDir), 0o700))
+}
+
 // linkStores puts links to the newest snapshot, and to the log up to an index, into another directory. It returns the entry with which
 // they end, and its term.
 func linkStores(log *diskLog, snapshots *snapshotStore, dir string, last uint64) (uint64, uint64, error) {

@@ -45,6 +45,7 @@ func (srv *Server) families(t *table.Table) [][]row {
 		clientRows(),
 		serverRows(),
 		saveRows(),
+		adapted(srv.opts.Backups.Rows(), (*call).inner),
 		configRows(),
 		debugRows(),
 		aclRows(),

@@ -14,6 +14,7 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/script"
+	"limitdb/server/backups"
 	"limitdb/server/forward"
 	"limitdb/server/handler"
 	"limitdb/server/info"
@@ -55,6 +56,8 @@ type Options struct {
 	Durability *Durability
 	// Replication keeps the state on several nodes. If nil, this node is alone.
 	Replication *Replication
+	// Backups makes backups for clients. If nil, there is nothing to back up.
+	Backups *backups.Source
 	// Rules says where rules come from and where they are kept.
 	Rules rulebook.Source
 	// Decisions logs decisions. If nil, none are logged.

@@ -33,7 +33,7 @@ if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 			if all, err := checked(c.OutOrStdout(), args[0], repair != "" || dump); all || err != nil {
 				return err
 			}
-			o := persistence.CheckOptions{Dir: args[0], Repair: repair, Known: knownKind, Boot: persistence.SystemBoot()}
+			o := persistence.CheckOptions{Dir: args[0], Repair: repair, Known: serve.Loads, Boot: persistence.SystemBoot()}
 			text := c.OutOrStdout()
 			if dump {
 				out := bufio.NewWriterSize(c.OutOrStdout(), 1<<16)
@@ -65,14 +65,9 @@ if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 	return c
 }
 
-// knownKind reports whether this version can load states of a kind.
-func knownKind(kind byte) bool {
-	return state.Kind(kind).Written()
-}
-
 // sound checks a repaired copy.
 func sound(dir string) error {
-	report, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: knownKind, Boot: persistence.SystemBoot()})
+	report, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: serve.Loads, Boot: persistence.SystemBoot()})
 	if err == nil && len(report.Problems) > 0 {
 		err = cli.WithStatus(fmt.Errorf("the copy in %s is not sound: %w", dir, report.Problems[0]), cli.ExitCorrupt)
 	}

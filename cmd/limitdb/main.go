@@ -9,6 +9,8 @@
 //	limitdb import                         copy the keys of a Redis server
 //	limitdb check DIR                      verify a data directory
 //	limitdb export DIR DIR2                make a standalone server's directory from a node's
+//	limitdb backup --to DIR                make a backup of a running server
+//	limitdb restore BACKUP DIR             make a data directory from a backup
 //	limitdb recover DIR                    start a new cluster from one node
 //	limitdb version                        print the version
 package main
@@ -101,7 +103,7 @@ valid, and exits. docs/configuration.md lists the directives.`,
 		RunE:          func(_ *cobra.Command, args []string) error { return serve.Run(args, version) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError(err) })
-	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), rulesCommand(), checkCommand(), exportCommand(), importCommand(), recoverCommand(), versionCommand())
+	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), rulesCommand(), checkCommand(), exportCommand(), backupCommand(), restoreCommand(), importCommand(), recoverCommand(), versionCommand())
 	sayUsage(root)
 	return root
 }

@@ -21,6 +21,7 @@ func (p *process) snapshot() observe.Snapshot {
 		},
 		Durability:  p.durable.stats(),
 		Replication: p.replica.status(),
+		Backups:     p.backups.figures(),
 		Refusing:    p.server.Refusing(),
 	}
 	s.Clients.Rejected = append(s.Clients.Rejected, stats.Count{Name: "descriptors", N: uint64(t.Refused)})

@@ -279,7 +279,9 @@ func (r *replica) keeper() *server.Durability {
 			}
 			return replication.ErrNotReady
 		},
-		Backup: func(string) (string, error) { return "", errByRaft },
+		Backup: func(string) (string, error) {
+			return "", errors.New("a node makes no folder with its data: limitdb backup makes a backup of it")
+		},
 		Stats:  func() stats.Durability { return stats.Durability{Kept: true} },
 	}
 }

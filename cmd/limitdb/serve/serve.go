@@ -84,6 +84,7 @@ type process struct {
 	kept        keptRules
 	decisionLog *decisionlog.Log // nil without decision-log
 	replica     *replica         // nil for a standalone server
+	backups     *keptBackups
 	reloads     reloads
 	stop        chan bool // true means immediately
 }
@@ -143,6 +144,7 @@ func (p *process) run() (err error) {
 	if stopped, err := p.load(signals, &background, ctx); stopped || err != nil {
 		return err
 	}
+	background.Go(func() { p.backups.run(ctx) })
 	p.log.Info("limitdb is ready", "version", p.version, "pid", os.Getpid(), "addresses", p.addresses())
 	p.notify(daemon.SdNotifyReady)
 
@@ -198,7 +200,9 @@ func (p *process) build(undo *cleanups) error {
 			return err
 		}
 	}
+	p.backups = newKeptBackups(p)
 	p.server = server.New(server.Options{
+		Backups:   p.backups.forServer(),
 		Decisions: p.decisionLog, Rules: p.ruleSource(),
 		Durability: p.keeper(), Replication: p.replica.forServer(),
 		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: p.version,

@@ -1,0 +1,270 @@
+// Package backups stores the files of a backup, in a directory or in an archive, and verifies them.
+package backups
+
+import (
+	"archive/tar"
+	"bufio"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"limitdb/internal/disk"
+)
+
+// SumsFile is the file in each backup with the SHA-256 of all others, in the form of sha256sum. It is the last one of an archive.
+const SumsFile = "SHA256SUMS"
+
+// mostSums is the most bytes that SumsFile may have.
+const mostSums = 16 << 20
+
+// ErrBackup is returned for files that are no backup, or not all of one.
+var ErrBackup = errors.New("not a whole backup")
+
+// A File is a file of a backup.
+type File struct {
+	Name  string // a path with slashes
+	Bytes int64
+	// Open returns the contents. It may be called once.
+	Open func() (io.ReadCloser, error)
+}
+
+// valid reports whether a file of a backup may have the name.
+func valid(name string) bool {
+	return filepath.IsLocal(name) && name == filepath.ToSlash(filepath.Clean(name)) && !strings.ContainsAny(name, "\\\n\r") && name != SumsFile
+}
+
+// copyFile copies a file, and returns its line of SumsFile.
+func copyFile(to io.Writer, f *File) (line string, err error) {
+	from, err := f.Open()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(to, h), from)
+	if err == nil && n != f.Bytes {
+		err = fmt.Errorf("%w: %s has %d bytes, and not %d", ErrBackup, f.Name, n, f.Bytes)
+	}
+	return hex.EncodeToString(h.Sum(nil)) + "  " + f.Name + "\n", errors.Join(err, from.Close())
+}
+
+// WriteArchive writes files, and their sums, as a tar archive.
+func WriteArchive(to io.Writer, files []File, at time.Time) error {
+	w := tar.NewWriter(to)
+	header := func(name string, bytes int64) error {
+		return w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: bytes, Mode: 0o600, ModTime: at.Truncate(time.Second), Format: tar.FormatPAX})
+	}
+	var sums strings.Builder
+	for i := range files {
+		f := &files[i]
+		if !valid(f.Name) {
+			return fmt.Errorf("%w: a file named %q", ErrBackup, f.Name)
+		}
+		if err := header(f.Name, f.Bytes); err != nil {
+			return err
+		}
+		line, err := copyFile(w, f)
+		if err != nil {
+			return err
+		}
+		sums.WriteString(line)
+	}
+	if err := header(SumsFile, int64(sums.Len())); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, sums.String())
+	return errors.Join(err, w.Close())
+}
+
+// WriteDir makes a directory, which must not exist, with files and their sums. All of it is durable when WriteDir returns nil.
+func WriteDir(dir string, files []File) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for i := range files {
+		line, err := writeFile(dir, &files[i])
+		if err != nil {
+			return err
+		}
+		sums.WriteString(line)
+	}
+	return finish(dir, sums.String())
+}
+
+// finish writes the sums and makes the names in a directory durable.
+func finish(dir, sums string) error {
+	if err := os.WriteFile(filepath.Join(dir, SumsFile), []byte(sums), 0o600); err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return disk.SyncDir(path)
+		}
+		return nil
+	})
+}
+
+// syncStretch is how many bytes are written between two syncs, so that the disk is never busy for long.
+const syncStretch = 4 << 20
+
+// synced writes to a file and syncs it in stretches.
+type synced struct {
+	*os.File
+	unsynced int
+}
+
+func (s *synced) Write(b []byte) (int, error) {
+	n, err := s.File.Write(b)
+	if s.unsynced += n; err == nil && s.unsynced >= syncStretch {
+		s.unsynced = 0
+		err = s.Sync()
+	}
+	return n, err
+}
+
+func writeFile(dir string, f *File) (line string, err error) {
+	if !valid(f.Name) {
+		return "", fmt.Errorf("%w: a file named %q", ErrBackup, f.Name)
+	}
+	path := filepath.Join(dir, filepath.FromSlash(f.Name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	line, err = copyFile(&synced{File: to}, f)
+	return line, errors.Join(cmp.Or(err, to.Sync()), to.Close())
+}
+
+// Unpack makes a directory, which must not exist, with the files of an archive, and compares them with their sums.
+func Unpack(from io.Reader, dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for r := tar.NewReader(from); ; {
+		h, err := r.Next()
+		switch {
+		case err == io.EOF:
+			return fmt.Errorf("%w: it has no %s at its end", ErrBackup, SumsFile)
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrBackup, err)
+		case h.Name == SumsFile:
+			said, err := io.ReadAll(io.LimitReader(r, mostSums))
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrBackup, err)
+			}
+			if string(said) != sums.String() {
+				return fmt.Errorf("%w: the files differ from their sums", ErrBackup)
+			}
+			return finish(dir, sums.String())
+		case h.Typeflag != tar.TypeReg:
+			return fmt.Errorf("%w: %q is no file", ErrBackup, h.Name)
+		}
+		line, err := writeFile(dir, &File{Name: h.Name, Bytes: h.Size, Open: func() (io.ReadCloser, error) { return io.NopCloser(r), nil }})
+		if err != nil {
+			return err
+		}
+		sums.WriteString(line)
+	}
+}
+
+// List returns the files below a directory, in the order of their names, without SumsFile and names that the caller leaves out.
+func List(dir string, without ...string) ([]File, error) {
+	var all []File
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || name == SumsFile || slices.Contains(without, name) {
+			return err
+		}
+		st, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		if !st.Mode().IsRegular() {
+			return fmt.Errorf("%w: %s is no file", ErrBackup, path)
+		}
+		all = append(all, File{Name: filepath.ToSlash(name), Bytes: st.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }})
+		return nil
+	})
+	return all, err
+}
+
+// Verify reads all files of a backup in a directory and compares them with their sums. It returns ErrBackup if a file differs, is missing, or is
+// one too many.
+func Verify(dir string) error {
+	f, err := os.Open(filepath.Join(dir, SumsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s has no %s", ErrBackup, dir, SumsFile)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	said := map[string]bool{}
+	lines := bufio.NewScanner(io.LimitReader(f, mostSums))
+	for lines.Scan() {
+		said[lines.Text()+"\n"] = true
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	files, err := List(dir)
+	if err != nil {
+		return err
+	}
+	for i := range files {
+		line, err := copyFile(io.Discard, &files[i])
+		if err != nil {
+			return err
+		}
+		if !said[line] {
+			return fmt.Errorf("%w: %s is not the file that was backed up", ErrBackup, filepath.Join(dir, files[i].Name))
+		}
+		delete(said, line)
+	}
+	for line := range said {
+		return fmt.Errorf("%w: a file is missing: %s", ErrBackup, strings.TrimSpace(line[min(len(line), 2*sha256.Size):]))
+	}
+	return nil
+}
+
+// VerifyArchive reads an archive and compares its files with their sums.
+func VerifyArchive(from io.Reader) error {
+	var sums strings.Builder
+	for r := tar.NewReader(from); ; {
+		h, err := r.Next()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrBackup, err)
+		}
+		if h.Name == SumsFile {
+			said, err := io.ReadAll(io.LimitReader(r, mostSums))
+			if err != nil || string(said) != sums.String() {
+				return fmt.Errorf("%w: the files differ from their sums", errors.Join(ErrBackup, err))
+			}
+			return nil
+		}
+		line, err := copyFile(io.Discard, &File{Name: h.Name, Bytes: h.Size, Open: func() (io.ReadCloser, error) { return io.NopCloser(r), nil }})
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrBackup, err)
+		}
+		sums.WriteString(line)
+	}
+}
