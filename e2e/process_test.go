@@ -337,6 +337,9 @@ func TestReloadCertificate(t *testing.T) {
 		t.Error("a reload that failed did not keep the certificate")
 	}
 
+	if page := get("http://" + p.HTTPAddr + "/metrics"); !strings.Contains(page, `limitdb_certificate_expiry_seconds{certificate="tls-cert-file"} `) {
+		t.Error("no metric says when the certificate expires")
+	}
 	certificate(t, dir, "server") // another certificate in the same files
 	p.Signal(syscall.SIGHUP)
 	eventually(t, "the new certificate is shown", func() bool { return !bytes.Equal(shown(), first) })

@@ -33,6 +33,7 @@ type collector struct {
 	rules                                   ruleMetrics
 	top, logged, dropped                    *prometheus.Desc
 	reloads, reloadSuccessful, reloadedTime *prometheus.Desc
+	certificate                             *prometheus.Desc
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -57,6 +58,8 @@ func newCollector(snapshot func() Snapshot) *collector {
 		rules:     describeRules(),
 		logged:    describe("decision_log_written_total", "Decisions written to decision-log."),
 		dropped:   describe("decision_log_dropped_total", "Decisions that decision-log should have and has not, because it could not be written, or not fast enough."),
+
+		certificate: describe("certificate_expiry_seconds", "Time until the certificate in use, or the first of its file, expires; negative afterwards. The label is the directive that names the file.", "certificate"),
 
 		reloads:          describe("config_reloads_total", "Reloads of the configuration, by result.", "result"),
 		reloadSuccessful: describe("config_last_reload_successful", "Whether the last reload of the configuration succeeded: 1 or 0."),
@@ -149,7 +152,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		c.build, c.rejected, c.closed, c.calls, c.errors, c.duration, c.decisions, c.top, c.logged, c.dropped,
-		c.reloads, c.reloadSuccessful, c.reloadedTime,
+		c.reloads, c.reloadSuccessful, c.reloadedTime, c.certificate,
 	} {
 		ch <- d
 	}
@@ -190,6 +193,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if s.DecisionLog {
 		send(ch, c.logged, prometheus.CounterValue, float64(s.DecisionsLogged))
 		send(ch, c.dropped, prometheus.CounterValue, float64(s.DecisionsDropped))
+	}
+	for _, cert := range s.Certificates {
+		send(ch, c.certificate, prometheus.GaugeValue, cert.Left.Seconds(), cert.Directive)
 	}
 	c.collectCommands(ch, s.Commands)
 	c.collectConfig(ch, &s.Config)

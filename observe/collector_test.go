@@ -76,8 +76,9 @@ func sample() Snapshot {
 		Checks:       []Checks{{Namespace: "unused"}, {"shop", 74, 75, stats.Histogram{Buckets: [stats.Buckets]uint64{1, 2}, Sum: 4500}}},
 		RulesProblem: true,
 		DecisionLog:  true, DecisionsLogged: 67, DecisionsDropped: 68,
-		Refusing: true,
-		Backups:  Backups{Made: 12, Failed: 3, Last: 1_700_000_000_500_000_000, Every: 3600e9},
+		Refusing:     true,
+		Certificates: []Certificate{{"tls-cert-file", 86400 * time.Second}, {"raft-tls-ca-cert-file", -90 * time.Second}},
+		Backups:      Backups{Made: 12, Failed: 3, Last: 1_700_000_000_500_000_000, Every: 3600e9},
 	}
 	h := &s.Commands[0].Latency
 	for _, ns := range []int64{0, 900, 1000, 1001, 3000, 1_048_576_000, 1_048_576_001, int64(time.Hour)} {

@@ -36,6 +36,8 @@ type Snapshot struct {
 	Refusing   bool
 	// Backups describes the backups of this server.
 	Backups Backups
+	// Certificates has the certificates in use.
+	Certificates []Certificate
 	// Replication describes this node of a cluster.
 	Replication stats.Replication
 
@@ -54,6 +56,12 @@ type Snapshot struct {
 	// how many were not because the file was too slow or could not be written.
 	DecisionLog                       bool
 	DecisionsLogged, DecisionsDropped uint64
+}
+
+// Certificate says how long a certificate is still valid.
+type Certificate struct {
+	Directive string // that names its file
+	Left      time.Duration
 }
 
 // Backups has the figures of backups.

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
+
+	"limitdb/internal/expiry"
 )
 
 // CertificateFiles names the files, in PEM form, by which nodes know one another.
@@ -21,6 +24,12 @@ type CertificateFiles struct {
 type Certificates struct {
 	files   CertificateFiles
 	current atomic.Pointer[tls.Config]
+	own, ca atomic.Int64 // when the certificate expires, and the first of the authorities, Unix seconds
+}
+
+// Expires returns when the certificate in use, or one of its chain, expires, and when the first of the authorities does.
+func (c *Certificates) Expires() (own, authority time.Time) {
+	return time.Unix(c.own.Load(), 0), time.Unix(c.ca.Load(), 0)
 }
 
 // LoadCertificates reads the files. Its errors name the file.
@@ -43,6 +52,8 @@ func (c *Certificates) Reload() error {
 	if !pool.AppendCertsFromPEM(pem) {
 		return fmt.Errorf("CA certificate %q: no certificate in it", c.files.CA)
 	}
+	c.own.Store(expiry.Of(pair.Certificate...).Unix())
+	c.ca.Store(expiry.Of(expiry.Decode(pem)...).Unix())
 	c.current.Store(&tls.Config{
 		Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
 		SessionTicketsDisabled: true, // a ticket would admit a node whose authority has been removed since

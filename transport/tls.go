@@ -8,6 +8,9 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"limitdb/internal/expiry"
 )
 
 // ClientAuth says whether clients must present a certificate.
@@ -57,7 +60,11 @@ type TLS struct {
 	mu      sync.Mutex // guards opts and the order of reloads
 	opts    TLSOptions
 	current atomic.Pointer[tls.Config]
+	expires atomic.Int64 // Unix seconds
 }
+
+// Expires returns when the certificate in use, or one of its chain, expires.
+func (t *TLS) Expires() time.Time { return time.Unix(t.expires.Load(), 0) }
 
 // LoadTLS reads the files. Its errors name the file.
 func LoadTLS(o TLSOptions) (*TLS, error) {
@@ -89,6 +96,7 @@ func (t *TLS) load(o TLSOptions) error {
 	if err != nil {
 		return fmt.Errorf("TLS: %w", err)
 	}
+	t.expires.Store(expiry.Of(conf.Certificates[0].Certificate...).Unix())
 	t.opts = o
 	t.current.Store(conf)
 	return nil

@@ -21,7 +21,7 @@ func (p *process) snapshot() observe.Snapshot {
 		},
 		Durability:  p.durable.stats(),
 		Replication: p.replica.status(),
-		Backups:     p.backups.figures(),
+		Backups:     p.backups.figures(), Certificates: p.certificates(),
 		Refusing:    p.server.Refusing(),
 	}
 	s.Clients.Rejected = append(s.Clients.Rejected, stats.Count{Name: "descriptors", N: uint64(t.Refused)})
@@ -44,4 +44,17 @@ func (p *process) snapshot() observe.Snapshot {
 		}
 	}
 	return s
+}
+
+// certificates returns how long the certificates in use are still valid.
+func (p *process) certificates() (all []observe.Certificate) {
+	now := time.Unix(0, p.clock.Wall())
+	if p.tls != nil {
+		all = append(all, observe.Certificate{Directive: "tls-cert-file", Left: p.tls.Expires().Sub(now)})
+	}
+	if p.replica != nil && p.replica.certs != nil {
+		own, authority := p.replica.certs.Expires()
+		all = append(all, observe.Certificate{Directive: "raft-tls-cert-file", Left: own.Sub(now)}, observe.Certificate{Directive: "raft-tls-ca-cert-file", Left: authority.Sub(now)})
+	}
+	return all
 }
