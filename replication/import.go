@@ -144,7 +144,7 @@ func Backup(n *Node, dir string) error {
 	votes := ballot{Node: who.Incarnation, Values: map[string][]byte{termKey: binary.BigEndian.AppendUint64(nil, term)}}
 	return cmp.Or(
 		createVotes(filepath.Join(dir, voteFile), votes),
-		disk.WriteRecord(filepath.Join(dir, lastFile), lastKind, storedLast{Node: who.Incarnation, Last: last}),
+		disk.WriteRecord(disk.OS{}, filepath.Join(dir, lastFile), lastKind, storedLast{Node: who.Incarnation, Last: last}),
 	)
 }
 
@@ -160,7 +160,7 @@ func linkStores(log *diskLog, snapshots *snapshotStore, dir string, last uint64)
 	if err == nil && end != nil {
 		err = end.copy()
 	}
-	return last, term, errors.Join(err, disk.SyncDir(filepath.Join(dir, logDir)))
+	return last, term, errors.Join(err, disk.OS{}.SyncDir(filepath.Join(dir, logDir)))
 }
 
 // linkFiles makes the links of linkStores. The segment in which they end must still be copied.
@@ -255,11 +255,10 @@ func linkSnapshot(s *snapshotStore, name, dir string, last uint64) error {
 			return err
 		}
 	}
-	return disk.SyncDir(dir)
+	return disk.OS{}.SyncDir(dir)
 }
 
-// fuzzyEnd returns the index of the last entry whose effects a snapshot may include, from the block at its end. A snapshot of the first
-// format does not say; its records are whole states, and the next snapshot is of a later format.
+// fuzzyEnd returns the index of the last entry whose effects a snapshot may include, from the block at its end.
 func fuzzyEnd(path string) (uint64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -275,7 +274,7 @@ func fuzzyEnd(path string) (uint64, error) {
 		return 0, err
 	}
 	kind, _, err := readBlock(bytes.NewReader(b[:]), nil)
-	if err != nil || kind&0xff != blockEnd || kind>>8 < formatParts {
+	if err != nil || kind&0xff != blockEnd {
 		return 0, nil
 	}
 	return binary.LittleEndian.Uint64(b[blockHead+8:]), nil

@@ -110,7 +110,7 @@ func finish(dir, sums string) error {
 			return err
 		}
 		if e.IsDir() {
-			return disk.SyncDir(path)
+			return disk.OS{}.SyncDir(path)
 		}
 		return nil
 	})

@@ -16,12 +16,12 @@ import (
 
 	stored "limitdb/cmd/limitdb/backups"
 	"limitdb/internal/disk"
-	"limitdb/limit"
 	"limitdb/observe"
 	"limitdb/persistence"
 	"limitdb/replication"
 	"limitdb/server"
 	"limitdb/server/backups"
+	"limitdb/state"
 )
 
 // keptBackups makes backups, for clients that read them and by the clock. One is open at a time: a directory of hard links inside the data
@@ -207,7 +207,7 @@ func (k *keptBackups) succeeded() {
 	now := k.p.clock.Wall()
 	k.made.Add(1)
 	k.last.Store(now)
-	if err := disk.WriteRecord(filepath.Join(k.p.durable.dir, lastBackupFile), lastBackupKind, lastBackup{At: now}); err != nil {
+	if err := disk.WriteRecord(disk.OS{}, filepath.Join(k.p.durable.dir, lastBackupFile), lastBackupKind, lastBackup{At: now}); err != nil {
 		k.p.log.Warn("the time of the last backup is not stored", "err", err)
 	}
 }
@@ -218,7 +218,7 @@ func (k *keptBackups) run(ctx context.Context) {
 		k.p.log.Warn("an old backup cannot be removed", "err", err)
 	}
 	var was lastBackup
-	if disk.ReadRecord(filepath.Join(k.p.durable.dir, lastBackupFile), lastBackupKind, &was) == nil {
+	if disk.ReadRecord(disk.OS{}, filepath.Join(k.p.durable.dir, lastBackupFile), lastBackupKind, &was) == nil {
 		k.last.CompareAndSwap(0, was.At)
 	}
 	every(ctx, time.Second, func() {
@@ -308,7 +308,7 @@ func StoreBackup(path string, files []stored.File) error {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(tmp))
 	}
-	return disk.SyncDir(filepath.Dir(path))
+	return disk.OS{}.SyncDir(filepath.Dir(path))
 }
 
 // A Checked backup is one that a server can be restored from.
@@ -351,8 +351,7 @@ func CheckBackup(dir string) (c Checked, err error) {
 
 // Loads reports whether this version can load states of a kind.
 func Loads(kind byte) bool {
-	of, _ := limit.Kind(kind).Restored(nil)
-	return KnownKind(kind) || of.Known()
+	return state.Kind(kind).Written()
 }
 
 // pruneBackups removes the oldest scheduled backups but for some.
