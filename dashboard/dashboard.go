@@ -114,7 +114,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !observe.KnowsHost(r.Host, d.Hosts):
 		refuse(w, http.StatusMisdirectedRequest, "this page is served under an address or localhost; to use a name, add it to http-hosts")
 	case d.password() == "" && !observe.Local(r):
-		refuse(w, http.StatusForbidden, "without a password, this page is for the machine that limitdb runs on: set http-password-file (or http-password)")
+		refuse(w, http.StatusForbidden, "without a password, this page is for the machine that limitdb runs on: to open it from elsewhere, also from the host of a container, set a password by http-password-file (or http-password, or LIMITDB_HTTP_PASSWORD in the environment)")
 	default:
 		d.mux.ServeHTTP(w, r)
 	}

@@ -162,7 +162,7 @@ func TestWithoutAPassword(t *testing.T) {
 	r.RemoteAddr = "192.0.2.1:4000"
 	w := httptest.NewRecorder()
 	b.ServeHTTP(w, r)
-	if w.Code != 403 || !strings.Contains(w.Body.String(), "http-password") {
+	if w.Code != 403 || !strings.Contains(w.Body.String(), "LIMITDB_HTTP_PASSWORD") {
 		t.Errorf("from another machine: %d %s", w.Code, w.Body)
 	}
 }

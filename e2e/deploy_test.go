@@ -22,6 +22,7 @@ type composeFile struct {
 		Environment map[string]string
 		Volumes     []string
 		Hostname    string
+		Healthcheck struct{ Test []string }
 	}
 	Volumes map[string]any
 }
@@ -110,6 +111,9 @@ func TestComposeFile(t *testing.T) {
 			if v != n+":/data" && (!mounted || !strings.HasPrefix(from, "./certs/")) {
 				t.Errorf("%s mounts %s", n, v)
 			}
+		}
+		if !slices.Equal(s.Healthcheck.Test, []string{"CMD", "/limitdb", "ping", "--ready"}) {
+			t.Errorf("%s: %v: a restart by turns waits for a node that is ready", n, s.Healthcheck)
 		}
 		if s.Hostname != n || s.Environment["LIMITDB_REQUIREPASS"] == "" {
 			t.Errorf("%s: %+v", n, s)

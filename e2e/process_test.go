@@ -141,6 +141,9 @@ func TestPing(t *testing.T) {
 		{"TLS", []string{"--port", "0", "--tls-port", f.tlsPort, "--tls-cert-file", f.cert, "--tls-key-file", strings.TrimSuffix(f.cert, "crt") + "key"}, nil, 0, "PONG\n", ""},
 		{"unix socket", []string{"--port", "0", "--unixsocket", socket}, nil, 0, "PONG\n", ""},
 		{"nobody", []string{"--port", nobody}, nil, 1, "", "limitdb: no answer: "},
+		{"ready", []string{"--ready", "--http-port", f.open.HTTPAddr[strings.LastIndex(f.open.HTTPAddr, ":")+1:]}, nil, 0, "ready\n", ""},
+		{"not ready", []string{"--ready", "--http-port", nobody}, nil, 1, "", "limitdb: no answer: "},
+		{"ready without a port", []string{"--ready", "--http-port", "0"}, nil, 1, "", "limitdb: the configuration has no http-port"},
 		{"unknown option", []string{"--prot", nobody}, nil, 1, "", `limitdb: unknown option "--prot"`},
 	}
 	for _, tt := range tests {

@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -23,17 +25,21 @@ const pingTimeout = 5 * time.Second
 
 func pingCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "ping [-a ADDRESS] [FILE] [--directive value …]",
+		Use:   "ping [--ready] [-a ADDRESS] [FILE] [--directive value …]",
 		Short: "Check that a running server answers; exit 0 if it does",
 		Long: `Connects to the address that a server with this configuration listens on, sends PING and
 prints PONG. It reads the configuration as the server does, so that in a container
 "limitdb ping" asks the container's own server. -a names another address, host:port or the path
-of a unix socket.`,
+of a unix socket.
+
+--ready asks /readyz of the HTTP port instead: whether the server makes decisions and, in a cluster, has
+caught up.`,
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				return c.Help()
 			}
+			args, ready := cli.CutFlag(args, "--ready")
 			args, err := cli.CutAddress(args)
 			if err != nil {
 				return err
@@ -41,6 +47,9 @@ of a unix socket.`,
 			registry, set := config.New()
 			if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
 				return err
+			}
+			if ready {
+				return askReady(c.OutOrStdout(), set)
 			}
 			reply, err := ping(set)
 			if err != nil {
@@ -65,6 +74,35 @@ func ping(set *config.Settings) (string, error) {
 		return "PONG (it requires a password)", nil
 	}
 	return reply.Text, err
+}
+
+// askReady asks the HTTP port whether the server is ready.
+func askReady(out io.Writer, set *config.Settings) error {
+	port := set.HTTPPort.Get()
+	if port == 0 {
+		return errors.New("the configuration has no http-port")
+	}
+	scheme := "http"
+	if set.HTTPTLS.Get() {
+		scheme = "https"
+	}
+	// There is no need to authenticate the server on this machine's own port.
+	web := http.Client{Timeout: pingTimeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	host := dialAddress(set, port)
+	if all := set.HTTPBind.Get(); len(all) > 0 && net.ParseIP(all[0]) != nil && !net.ParseIP(all[0]).IsUnspecified() {
+		host = net.JoinHostPort(all[0], strconv.FormatInt(port, 10))
+	}
+	res, err := web.Get(scheme + "://" + host + "/readyz")
+	if err != nil {
+		return fmt.Errorf("no answer: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 4096)) // what came of it
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: %s", strings.TrimSpace(string(body)))
+	}
+	fmt.Fprintln(out, "ready")
+	return nil
 }
 
 // client is a connection to a running server.

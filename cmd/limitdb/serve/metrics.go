@@ -22,7 +22,7 @@ func (p *process) snapshot() observe.Snapshot {
 		Durability:  p.durable.stats(),
 		Replication: p.replica.status(),
 		Backups:     p.backups.figures(), Certificates: p.certificates(),
-		Refusing:    p.server.Refusing(),
+		Refusing: p.server.Refusing(),
 	}
 	s.Clients.Rejected = append(s.Clients.Rejected, stats.Count{Name: "descriptors", N: uint64(t.Refused)})
 	s.Clients.AcceptErrors = uint64(t.AcceptErrors)

@@ -282,7 +282,7 @@ func (r *replica) keeper() *server.Durability {
 		Backup: func(string) (string, error) {
 			return "", errors.New("a node makes no folder with its data: limitdb backup makes a backup of it")
 		},
-		Stats:  func() stats.Durability { return stats.Durability{Kept: true} },
+		Stats: func() stats.Durability { return stats.Durability{Kept: true} },
 	}
 }
 
