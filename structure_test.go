@@ -22,7 +22,7 @@ import (
 // ceilings are the most files, methods of one type, and arrows between files that run back up, that a folder may have. They only
 // fall.
 var ceilings = map[string]struct{ files, methods, up int }{
-	"server":      {57, 115, 68},
+	"server":      {31, 68, 55},
 	"engine":      {41, 68, 22},
 	"limit":       {33, 22, 5},
 	"replication": {40, 86, 32},

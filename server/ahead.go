@@ -42,9 +42,9 @@ const (
 	aheadWords = aheadMost * 64
 )
 
-// queue queues the next command if it may wait for the ones after it. Otherwise it returns false
+// next queues the session's next command if it may wait for the ones after it. Otherwise it returns false
 // and the result of the reader.
-func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
+func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	keyMost := int(s.srv.set.MaxKeyLen.Get())
 	m := s.remembered
 	if m != nil && m.promising() {
@@ -64,7 +64,7 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	if err != nil || args == nil {
 		return args, err, false
 	}
-	cmd, at := s.admitAhead(args, keyMost)
+	cmd, at := admitAhead(s, args, keyMost)
 	if at == 0 {
 		return args, nil, false
 	}
@@ -96,10 +96,10 @@ func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
 
 // keyAhead returns which argument of a command that may be queued is its key; 0 if it has not exactly one. Of scripts, only
 // those with a handler in Go may be queued.
-func (s *session) keyAhead(cmd *command, args [][]byte) int {
-	at := cmd.NumKeys + 1
-	if cmd.NumKeys == 0 {
-		return cmd.FirstKey
+func (c *command) keyAhead(s *session, args [][]byte) int {
+	at := c.NumKeys + 1
+	if c.NumKeys == 0 {
+		return c.FirstKey
 	}
 	if len(args) > at && string(args[at-1]) == "1" {
 		if script := s.call.loaded(args[1]); script != nil && script.Known != nil && script.Known.Native() {
@@ -109,9 +109,9 @@ func (s *session) keyAhead(cmd *command, args [][]byte) int {
 	return 0
 }
 
-// runQueue runs the queued commands in order. If the session's turn is over before the last, and back is set, it puts
+// run runs the queued commands in order. If the session's turn is over before the last, and back is set, it puts
 // the rest of the input back into the reader, with what was read since, and returns true.
-func (s *session) runQueue(a *ahead, back bool) (over bool) {
+func (a *ahead) run(s *session, back bool) (over bool) {
 	warm := a.n >= aheadFew
 	if warm {
 		s.srv.states().Warm(a.keys[:a.n], a.places[:])

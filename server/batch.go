@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"limitdb/resp"
@@ -29,7 +30,7 @@ func (s *session) Data(b []byte) (more bool) {
 	first := s.pub.lastCmd.Load() == nil && s.rd.Buffered() == 0
 	if first && looksLikeTLS(b) {
 		s.srv.counters.crossProtocol.Add(1)
-		s.srv.log.Warn("a TLS hello on a plain port", "addr", s.addr())
+		s.srv.log.Warn("a TLS hello on a plain port", "addr", s.pub.addr())
 		s.conn.Close(errCross)
 		return false
 	}
@@ -81,18 +82,18 @@ func (s *session) run() (more bool) {
 			return s.roomWhileParked()
 		}
 		if quiet {
-			args, err, collected = s.queue(queue)
+			args, err, collected = queue.next(s)
 		} else {
 			args, err = s.rd.Next()
 		}
 		if collected {
-			if collected = false; queue.n == aheadMost && (s.runQueue(queue, true) || s.overTurn(0)) && s.rd.Buffered() > 0 {
+			if collected = false; queue.n == aheadMost && (queue.run(s, true) || s.overTurn(0)) && s.rd.Buffered() > 0 {
 				s.yield(nextTurn{})
 			}
 			continue
 		}
 		if queue.n > 0 {
-			if s.runQueue(queue, err == nil) {
+			if queue.run(s, err == nil) {
 				if s.rd.Buffered() > 0 {
 					s.yield(nextTurn{})
 				}
@@ -103,7 +104,7 @@ func (s *session) run() (more bool) {
 			}
 		}
 		if (args == nil || err != nil) && s.fwd != nil {
-			if s.depart() {
+			if s.fwd.depart() {
 				return s.roomWhileParked()
 			}
 			s.fwd.drained()
@@ -121,7 +122,7 @@ func (s *session) run() (more bool) {
 			s.flush()
 			s.call.Ran = handler.LookAtClock // writing takes time, too
 		}
-		if s.overTurn(1) && s.pending == nil && s.rd.Buffered() > 0 && !s.depart() {
+		if s.overTurn(1) && s.pending == nil && s.rd.Buffered() > 0 && !s.fwd.depart() {
 			s.yield(nextTurn{})
 		}
 	}
@@ -172,7 +173,7 @@ func (s *session) flush() {
 		return
 	}
 	s.stripe.Out.Add(uint64(len(s.call.Out)))
-	if (told || s.owing()) && s.hold(told) {
+	if (told || s.owed.owing()) && s.hold(told) {
 		return
 	}
 	s.conn.Write(s.call.Out)
@@ -189,18 +190,18 @@ func (s *session) account() {
 	if s.owed != nil {
 		s.pub.owed.Store(int64(len(s.owed.b)))
 	}
-	s.charge()
+	s.pub.charge()
 }
 
 // charge updates the sum of all clients' buffers. Of two calls at a time, one may be lost until the housekeeper's next
 // look.
-func (s *session) charge() {
-	held := s.holding()
-	if before := s.pub.accounted.Load(); before != held {
-		s.pub.accounted.Store(held)
-		srv := s.srv
+func (p *public) charge() {
+	held := p.holding()
+	if before := p.accounted.Load(); before != held {
+		p.accounted.Store(held)
+		srv := p.srv
 		of, others := srv.clientBytes.Add(held-before), int64(0)
-		if s.pub.noEvict.Load() {
+		if p.noEvict.Load() {
 			of = srv.exemptBytes.Add(held - before)
 		} else {
 			others = srv.exemptBytes.Load()
@@ -226,7 +227,7 @@ func (s *session) protocolError(err error) {
 		pe = &resp.ProtocolError{Text: "Protocol error"}
 	}
 	s.srv.counters.protocolErrors.Add(1)
-	s.srv.log.Log(context.Background(), LevelVerbose, "protocol error", "addr", s.addr(), "err", pe.Text)
+	s.srv.log.Log(context.Background(), LevelVerbose, "protocol error", "addr", s.pub.addr(), "err", pe.Text)
 	s.call.Out = resp.AppendError(s.call.Out, "ERR "+pe.Text)
 	s.life.Drain(errProtocol)
 }
@@ -245,7 +246,7 @@ func (s *session) contain() {
 		panic(r)
 	}
 	s.srv.counters.panics.Add(1)
-	s.srv.log.Error("a command panicked: its connection is closed", "addr", s.addr(),
+	s.srv.log.Error("a command panicked: its connection is closed", "addr", s.pub.addr(),
 		"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 	s.call.Out = resp.AppendError(s.call.Out, errInternal)
 	s.conn.Write(s.call.Out)
@@ -271,4 +272,25 @@ func panickedInEngine() bool {
 // looksLikeTLS reports whether b begins like a TLS client hello.
 func looksLikeTLS(b []byte) bool {
 	return len(b) >= 3 && b[0] == 0x16 && b[1] == 0x03 && b[2] <= 0x04
+}
+
+// bufferPool holds reply buffers for reuse, so that an idle client holds none.
+type bufferPool struct{ pool sync.Pool }
+
+const (
+	bufferSize = 16 << 10
+	bufferKeep = 256 << 10 // larger ones are left to the garbage collector
+)
+
+func (p *bufferPool) get() []byte {
+	if b, ok := p.pool.Get().(*[bufferSize]byte); ok {
+		return b[:0]
+	}
+	return make([]byte, 0, bufferSize)
+}
+
+func (p *bufferPool) put(b []byte) {
+	if cap(b) >= bufferSize && cap(b) <= bufferKeep {
+		p.pool.Put((*[bufferSize]byte)(b[:bufferSize]))
+	}
 }

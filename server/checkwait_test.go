@@ -177,7 +177,7 @@ func TestCheckThatWaitsIsCountedOnce(t *testing.T) {
 	c, admin := ts.client(), ts.client()
 	c.say("RL.CHECK shop 1 user u")
 	c.say("RL.CHECK shop 2 user u field " + strings.Repeat("x", 5000) + " WAIT 1h")
-	if m := c.s.memory(); m.args < 5000 {
+	if m := c.s.pub.memory(); m.args < 5000 {
 		t.Errorf("%+v", m)
 	}
 	if got := admin.do("CLIENT", "LIST", "ID", fmt.Sprint(c.s.id)).Text; !strings.Contains(got, " flags=b ") || !strings.Contains(got, " cmd=rl.check ") {

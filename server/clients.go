@@ -193,7 +193,7 @@ func (srv *Server) forget(s *session, reason error) {
 		close(s.gone)
 	}
 	srv.monitors.remove(s)
-	s.setParked(false)
+	s.pub.setParked(false)
 	if s.subs.Len() > 0 {
 		s.dropSubscriptions()
 	}
@@ -203,7 +203,7 @@ func (srv *Server) forget(s *session, reason error) {
 	srv.authDelays.Remove(s.conn)
 	srv.authKnown.leave(s, srv.clock.Now())
 	if s.fwd != nil {
-		s.closeStream()
+		s.fwd.close()
 		srv.leaderless.Remove(s.conn)
 	}
 	if w := s.pub.waits.Load(); w != nil {
@@ -215,7 +215,7 @@ func (srv *Server) forget(s *session, reason error) {
 		srv.exemptBytes.Add(-held)
 	}
 	srv.counters.closed[reasonOf(reason)].Add(1)
-	srv.log.Debug("client gone", "id", s.id, "addr", s.addr(), "reason", reason)
+	srv.log.Debug("client gone", "id", s.id, "addr", s.pub.addr(), "reason", reason)
 }
 
 // closeForOutput closes a client that does not read its replies.
@@ -224,6 +224,6 @@ func (srv *Server) closeForOutput(s *session) {
 	if !s.conn.Close(errOutput) {
 		return // another goroutine has closed it meanwhile
 	}
-	srv.log.Warn("client closed: its unsent replies are over the limit", "id", s.id, "addr", s.addr(),
+	srv.log.Warn("client closed: its unsent replies are over the limit", "id", s.id, "addr", s.pub.addr(),
 		"unsent", unsent, "limit", s.OutputLimit())
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,44 +24,44 @@ func clientRows() []row {
 	skipMe.Token = "SKIPME"
 	client := handler.Container("CLIENT", "connection", "A container for commands about connections.",
 		sub("ID", 2, spec.Fast, "Returns the connection's id.", func(c *call) { c.Int(c.client.id) }),
-		sub("INFO", 2, 0, "Describes this connection.", (*call).clientInfo),
-		sub("LIST", -2, spec.Admin, "Describes the connections.", (*call).clientList,
+		sub("INFO", 2, 0, "Describes this connection.", clientInfo),
+		sub("LIST", -2, spec.Admin, "Describes the connections.", clientList,
 			spec.Optional(types),
 			spec.Argument{Name: "client-id", Kind: "integer", Token: "ID", Optional: true, Multiple: true}),
-		sub("SETNAME", 3, spec.Fast, "Names the connection.", (*call).clientSetName, spec.Text("connection-name")),
-		sub("GETNAME", 2, spec.Fast, "Returns the connection's name.", (*call).clientGetName),
-		sub("SETINFO", 4, spec.Fast, "Records the client library's name or version.", (*call).clientSetInfo, spec.Words("attr", "LIB-NAME", "LIB-VER"), spec.Text("value")),
-		sub("KILL", -3, spec.Admin, "Closes connections.", (*call).clientKill, spec.Argument{Name: "filter", Kind: "oneof", Args: []spec.Argument{
+		sub("SETNAME", 3, spec.Fast, "Names the connection.", clientSetName, spec.Text("connection-name")),
+		sub("GETNAME", 2, spec.Fast, "Returns the connection's name.", clientGetName),
+		sub("SETINFO", 4, spec.Fast, "Records the client library's name or version.", clientSetInfo, spec.Words("attr", "LIB-NAME", "LIB-VER"), spec.Text("value")),
+		sub("KILL", -3, spec.Admin, "Closes connections.", clientKill, spec.Argument{Name: "filter", Kind: "oneof", Args: []spec.Argument{
 			spec.Text("ip:port"),
 			{Name: "filter", Kind: "oneof", Multiple: true, Args: []spec.Argument{
 				filter("client-id", "ID"), types, filter("username", "USER"), filter("ip:port", "ADDR"), filter("ip:port", "LADDR"), skipMe, filter("maxage", "MAXAGE"),
 			}},
 		}}),
-		sub("PAUSE", -3, spec.Admin, "Delays commands for a time.", (*call).clientPause,
+		sub("PAUSE", -3, spec.Admin, "Delays commands for a time.", clientPause,
 			spec.Integer("timeout"), spec.OneOf("mode", spec.Word("WRITE"), spec.Word("ALL"))),
 		sub("UNPAUSE", 2, spec.Admin, "Ends a pause.", func(c *call) {
 			c.srv.pause.stop()
 			c.OK()
 		}),
-		sub("REPLY", 3, spec.Fast, "Turns replies on or off, or skips the next one.", (*call).clientReply, spec.Words("on-off-skip", "ON", "OFF", "SKIP")),
-		sub("NO-EVICT", 3, spec.Admin, "Keeps the connection open when others hold more than maxmemory-clients; those with NO-EVICT have as much to themselves.", (*call).clientNoEvict, onOff),
+		sub("REPLY", 3, spec.Fast, "Turns replies on or off, or skips the next one.", clientReply, spec.Words("on-off-skip", "ON", "OFF", "SKIP")),
+		sub("NO-EVICT", 3, spec.Admin, "Keeps the connection open when others hold more than maxmemory-clients; those with NO-EVICT have as much to themselves.", clientNoEvict, onOff),
 		sub("NO-TOUCH", 3, spec.Fast, "Accepted; reading a key never changes it.", onOffOnly, onOff),
-		sub("TRACKING", -3, 0, "Turns on OPTIN, the only accepted mode of client-side caching; it caches nothing.", (*call).clientTracking,
+		sub("TRACKING", -3, 0, "Turns on OPTIN, the only accepted mode of client-side caching; it caches nothing.", clientTracking,
 			spec.Words("status", "ON", "OFF"),
 			spec.Argument{Name: "client-id", Kind: "integer", Token: "REDIRECT", Optional: true},
 			spec.Optional(spec.Word("OPTIN")), spec.Optional(spec.Word("NOLOOP"))),
-		sub("TRACKINGINFO", 2, 0, "Describes what CLIENT TRACKING has set.", (*call).clientTrackingInfo),
-		sub("CACHING", 3, spec.Fast, "Invalidates the keys of the next command at once, under CLIENT TRACKING ON OPTIN.", (*call).clientCaching, spec.Word("YES")),
+		sub("TRACKINGINFO", 2, 0, "Describes what CLIENT TRACKING has set.", clientTrackingInfo),
+		sub("CACHING", 3, spec.Fast, "Invalidates the keys of the next command at once, under CLIENT TRACKING ON OPTIN.", clientCaching, spec.Word("YES")),
 		sub("GETREDIR", 2, spec.Fast, "Returns the id of the client that receives invalidations; 0: this one, -1: tracking is off.",
 			func(c *call) { c.Int(c.client.pub.redirect.Load()) }),
-		sub("UNBLOCK", -3, spec.Admin, "Ends another connection's wait; returns 1, or 0 if it does not wait.", (*call).clientUnblock,
+		sub("UNBLOCK", -3, spec.Admin, "Ends another connection's wait; returns 1, or 0 if it does not wait.", clientUnblock,
 			spec.Integer("client-id"), spec.OneOf("unblock-type", spec.Word("TIMEOUT"), spec.Word("ERROR"))),
 	)
 	client.Flags = spec.Conn
 	return []row{client}
 }
 
-func (c *call) clientPause() {
+func clientPause(c *call) {
 	ms, ok := resp.ParseInt(c.Args[2])
 	switch {
 	case !ok || ms > int64(365*24*time.Hour/time.Millisecond):
@@ -82,7 +84,7 @@ func (c *call) clientPause() {
 	c.OK()
 }
 
-func (c *call) clientReply() {
+func clientReply(c *call) {
 	switch {
 	case resp.EqualFold(c.Args[2], "ON"):
 		c.client.replies = replyOn
@@ -98,23 +100,23 @@ func (c *call) clientReply() {
 	}
 }
 
-func (c *call) clientNoEvict() {
+func clientNoEvict(c *call) {
 	if on, ok := c.onOff(c.Args[2]); ok {
-		c.client.exempt(on)
+		c.client.pub.exempt(on)
 		c.OK()
 	}
 }
 
 // exempt sets or ends CLIENT NO-EVICT.
-func (s *session) exempt(on bool) {
-	if s.pub.noEvict.Swap(on) == on {
+func (p *public) exempt(on bool) {
+	if p.noEvict.Swap(on) == on {
 		return
 	}
-	held := s.pub.accounted.Load()
+	held := p.accounted.Load()
 	if !on {
 		held = -held
 	}
-	s.srv.exemptBytes.Add(held)
+	p.srv.exemptBytes.Add(held)
 }
 
 func onOffOnly(c *call) {
@@ -134,7 +136,7 @@ func (c *call) onOff(word []byte) (on, ok bool) {
 	return false, false
 }
 
-func (c *call) clientUnblock() {
+func clientUnblock(c *call) {
 	var cause error
 	switch {
 	case len(c.Args) == 3, len(c.Args) == 4 && resp.EqualFold(c.Args[3], "TIMEOUT"):
@@ -152,9 +154,92 @@ func (c *call) clientUnblock() {
 		c.Fail(spec.ErrNotInt)
 		return
 	}
-	if other := c.srv.clients.find(id); other != nil && other.unblock(c.Now, cause) {
+	if other := c.srv.clients.find(id); other != nil && other.pub.unblock(c.Now, cause) {
 		c.Int(1)
 		return
 	}
 	c.Int(0)
+}
+
+// clientKill accepts either an address alone or filters, all of which must match.
+func clientKill(c *call) {
+	words, alone := c.Args[2:], len(c.Args) == 3
+	if alone {
+		words = [][]byte{[]byte("ADDR"), c.Args[2], []byte("SKIPME"), []byte("NO")}
+	}
+	skipMe := true
+	var filters []func(*session) bool
+	for ; len(words) > 0; words = words[2:] {
+		if len(words) == 1 {
+			c.Fail(spec.ErrSyntax)
+			return
+		}
+		v := words[1]
+		if resp.EqualFold(words[0], "SKIPME") && (resp.EqualFold(v, "YES") || resp.EqualFold(v, "NO")) {
+			skipMe = resp.EqualFold(v, "YES")
+			continue
+		}
+		f, text := killFilter(words[0], v, c.srv.clock.Now())
+		if text != "" {
+			c.Fail(text)
+			return
+		}
+		filters = append(filters, f)
+	}
+	killed, me := int64(0), false
+	c.fewClients(max(1, walkClients/max(1, len(filters))), func(other *session) {
+		if alone && killed == 1 || skipMe && other == c.client || slices.ContainsFunc(filters, func(f func(*session) bool) bool { return !f(other) }) {
+			return
+		}
+		killed++
+		if me = me || other == c.client; other != c.client {
+			other.conn.Close(errKilled)
+		}
+	}, func() {
+		switch {
+		case !alone:
+			c.Int(killed)
+		case killed == 0:
+			c.Fail(errNoSuchClient)
+		default:
+			c.OK()
+		}
+		if me {
+			c.client.life.Drain(errKilled)
+		}
+	})
+}
+
+// killFilter parses one filter of CLIENT KILL. If it fails, text is the error to reply with.
+func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) {
+	value := string(v)
+	switch {
+	case resp.EqualFold(word, "ID"):
+		id, ok := resp.ParseInt(v)
+		if !ok || id < 1 {
+			return nil, "ERR client-id should be greater than 0"
+		}
+		return func(c *session) bool { return c.id == id }, ""
+	case resp.EqualFold(word, "ADDR"):
+		return func(c *session) bool { return c.pub.addr() == value }, ""
+	case resp.EqualFold(word, "LADDR"):
+		return func(c *session) bool { return addrText(c.conn.LocalAddr(), c.conn.LocalAddr()) == value }, ""
+	case resp.EqualFold(word, "USER"):
+		if value != "default" {
+			return nil, fmt.Sprintf(errNoSuchUser, resp.Excerpt(v))
+		}
+		return func(*session) bool { return true }, ""
+	case resp.EqualFold(word, "TYPE"):
+		return clientType(v)
+	case resp.EqualFold(word, "MAXAGE"):
+		age, ok := resp.ParseInt(v)
+		if !ok {
+			return nil, "ERR maxage is not an integer or out of range"
+		}
+		if age < 1 {
+			return nil, "ERR maxage should be greater than 0"
+		}
+		return func(c *session) bool { return (now-c.pub.created)/int64(time.Second) >= age }, ""
+	}
+	return nil, spec.ErrSyntax
 }

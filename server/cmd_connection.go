@@ -17,23 +17,23 @@ func connectionRows() []row {
 	user, password := spec.Text("username"), spec.Text("password")
 	auth := spec.Argument{Name: "auth", Kind: "block", Token: "AUTH", Optional: true, Args: []spec.Argument{user, password}}
 	return []row{
-		cmd("PING", -1, spec.Script|spec.Fast, "Returns PONG, or its argument.", (*call).ping, spec.Optional(message)),
+		cmd("PING", -1, spec.Script|spec.Fast, "Returns PONG, or its argument.", ping, spec.Optional(message)),
 		cmd("ECHO", 2, spec.Script|conn, "Returns its argument.", func(c *call) { c.Bulk(c.Args[1]) }, message),
 		cmd("QUIT", -1, spec.Now|own, "Closes the connection.", func(c *call) {
 			c.OK()
 			c.client.life.Drain(errQuit)
 		}),
-		cmd("RESET", 1, spec.Now|own, "Resets the connection to its initial state.", (*call).reset),
-		cmd("AUTH", -2, spec.NoMulti|own|spec.SkipMonitor, "Authenticates the connection.", (*call).auth, spec.Optional(user), password),
-		cmd("HELLO", -1, spec.NoMulti|own, "Chooses RESP2 or RESP3, and optionally authenticates and names the connection.", (*call).hello,
+		cmd("RESET", 1, spec.Now|own, "Resets the connection to its initial state.", reset),
+		cmd("AUTH", -2, spec.NoMulti|own|spec.SkipMonitor, "Authenticates the connection.", authCommand, spec.Optional(user), password),
+		cmd("HELLO", -1, spec.NoMulti|own, "Chooses RESP2 or RESP3, and optionally authenticates and names the connection.", hello,
 			spec.Argument{Name: "arguments", Kind: "block", Optional: true, Args: []spec.Argument{
 				spec.Integer("protover"), auth, {Name: "clientname", Kind: "string", Token: "SETNAME", Optional: true},
 			}}),
-		cmd("SELECT", 2, spec.Script|conn, "Accepts any index below databases; they all share one key space.", (*call).selectDB, spec.Integer("index")),
+		cmd("SELECT", 2, spec.Script|conn, "Accepts any index below databases; they all share one key space.", selectDB, spec.Integer("index")),
 	}
 }
 
-func (c *call) ping() {
+func ping(c *call) {
 	if len(c.Args) > 2 {
 		c.Fail("ERR wrong number of arguments for 'ping' command")
 		return
@@ -55,23 +55,23 @@ func (c *call) ping() {
 	c.Simple("PONG")
 }
 
-func (c *call) reset() {
+func reset(c *call) {
 	c.srv.monitors.remove(c.client)
 	c.client.dropSubscriptions()
 	c.client.track(nil)
 	c.client.endMulti()
 	c.client.replies = replyOn
-	c.client.closeStream()
+	c.client.fwd.close()
 	c.client.knowsClusters, c.client.readOnly = false, false
 	c.Proto = resp.RESP2
 	c.client.pub.resp3.Store(false)
-	c.client.storeText(&c.client.pub.name, nil)
-	c.client.exempt(false)
+	c.client.pub.storeText(&c.client.pub.name, nil)
+	c.client.pub.exempt(false)
 	c.client.setAuthed(c.srv.password() == "")
 	c.Simple("RESET")
 }
 
-func (c *call) hello() {
+func hello(c *call) {
 	proto := c.Proto
 	if len(c.Args) > 1 {
 		v, ok := resp.ParseInt(c.Args[1])
@@ -118,16 +118,16 @@ func (c *call) hello() {
 // greet sets the protocol and, unless it is nil, the name of a client, and replies to its HELLO.
 func (c *call) greet(proto resp.Proto, name []byte) {
 	if name != nil {
-		c.client.storeText(&c.client.pub.name, name)
+		c.client.pub.storeText(&c.client.pub.name, name)
 	}
-	c.client.closeStream() // the next one says what is true now
+	c.client.fwd.close() // the next one says what is true now
 	c.Proto = proto
 	c.client.pub.resp3.Store(proto == resp.RESP3)
 	role := map[bool]string{true: "master", false: "replica"}[c.srv.opts.Replication.Leads()]
 	c.Fields("server", "redis", "version", redisVersion, "proto", int(proto), "id", c.client.id, "mode", c.srv.mode(), "role", role, "modules", []string{})
 }
 
-func (c *call) selectDB() {
+func selectDB(c *call) {
 	n, ok := resp.ParseInt(c.Args[1])
 	if !ok {
 		c.Fail(spec.ErrNotInt)

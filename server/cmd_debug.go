@@ -20,11 +20,11 @@ func debugRows() []row {
 	noModules := func(c *call) { c.Fail(errNoSuchModule) }
 	path := spec.Text("path")
 	const debug = spec.Client | spec.Admin
-	object := cmd("OBJECT", 3, debug|spec.Readonly, "Describes a key in one line, as Redis does.", (*call).debugObject, spec.Key("key"))
+	object := cmd("OBJECT", 3, debug|spec.Readonly, "Describes a key in one line, as Redis does.", debugObject, spec.Key("key"))
 	object.FirstKey, object.LastKey, object.Step, object.KeyFlags = 2, 2, 1, []string{"RO"}
 	return []row{
 		handler.Container("DEBUG", "server", "A container for commands to test with.",
-			cmd("SLEEP", 3, debug|spec.Loading|spec.Stale, "Delays the reply by some seconds.", (*call).debugSleep, spec.Argument{Name: "seconds", Kind: "double"}),
+			cmd("SLEEP", 3, debug|spec.Loading|spec.Stale, "Delays the reply by some seconds.", debugSleep, spec.Argument{Name: "seconds", Kind: "double"}),
 			object,
 		),
 		handler.Container("MODULE", "server", "A container for commands about modules. There are none.",
@@ -34,13 +34,13 @@ func debugRows() []row {
 			cmd("UNLOAD", 3, spec.Admin, "Returns an error: limitdb loads no modules.", noModules, spec.Text("name")),
 		),
 		handler.Container("FUNCTION", "scripting", "A container for commands about functions. There are none.",
-			function("FLUSH", -2, spec.Write, "Returns OK: there are no functions to delete.", (*call).functionFlush,
+			function("FLUSH", -2, spec.Write, "Returns OK: there are no functions to delete.", functionFlush,
 				spec.OneOf("flush-type", spec.Word("ASYNC"), spec.Word("SYNC"))),
-			function("LIST", -2, 0, "Returns an empty list: there are no functions.", (*call).functionList,
+			function("LIST", -2, 0, "Returns an empty list: there are no functions.", functionList,
 				spec.Argument{Name: "library-name-pattern", Kind: "string", Token: "LIBRARYNAME", Optional: true}, spec.Optional(spec.Word("WITHCODE"))),
-			function("STATS", 2, 0, "Reports that no function runs and that there is no engine to run one.", (*call).functionStats),
+			function("STATS", 2, 0, "Reports that no function runs and that there is no engine to run one.", functionStats),
 		),
-		cmd("LOLWUT", -1, spec.Readonly|spec.Fast, "Draws a bucket and shows the version.", (*call).lolwut,
+		cmd("LOLWUT", -1, spec.Readonly|spec.Fast, "Draws a bucket and shows the version.", lolwut,
 			spec.Argument{Name: "version", Kind: "integer", Token: "VERSION", Optional: true}),
 	}
 }
@@ -55,7 +55,7 @@ func (c *call) mayDebug() bool {
 	return true
 }
 
-func (c *call) debugObject() {
+func debugObject(c *call) {
 	if !c.mayDebug() {
 		return
 	}
@@ -64,7 +64,7 @@ func (c *call) debugObject() {
 	}
 }
 
-func (c *call) debugSleep() {
+func debugSleep(c *call) {
 	if !c.mayDebug() {
 		return
 	}
@@ -86,11 +86,11 @@ func (c *call) sleep(d time.Duration) {
 // slept replies after a sleep. The slow log records it as if it were work.
 func (c *call) slept(cmd *command, d time.Duration) {
 	seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
-	c.client.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, int64(d))
+	c.client.pub.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, c.Now, int64(d))
 	c.OK()
 }
 
-func (c *call) functionFlush() {
+func functionFlush(c *call) {
 	if len(c.Args) > 3 || (len(c.Args) == 3 && !resp.EqualFold(c.Args[2], "ASYNC") && !resp.EqualFold(c.Args[2], "SYNC")) {
 		c.Fail(errFunctionFlush)
 		return
@@ -98,7 +98,7 @@ func (c *call) functionFlush() {
 	c.OK()
 }
 
-func (c *call) functionList() {
+func functionList(c *call) {
 	for i := 2; i < len(c.Args); i++ {
 		switch {
 		case resp.EqualFold(c.Args[i], "WITHCODE"):
@@ -112,7 +112,7 @@ func (c *call) functionList() {
 	c.Array(0)
 }
 
-func (c *call) functionStats() {
+func functionStats(c *call) {
 	c.Fields("running_script", c.Null, "engines", func() { c.Map(0) })
 }
 
@@ -124,7 +124,7 @@ const (
 
 // lolwut draws a bucket that leaks empty in the course of each minute. It accepts any
 // arguments, as Redis does.
-func (c *call) lolwut() {
+func lolwut(c *call) {
 	second := int(c.Now / int64(time.Second) % 60)
 	surface := second * bucketRows / 60
 	var b strings.Builder

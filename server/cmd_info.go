@@ -44,8 +44,8 @@ type infoSection struct {
 	write func(*infoText)
 }
 
-// info replies with the requested sections: default, all, everything or names.
-func (c *call) info() {
+// infoCommand replies with the requested sections: default, all, everything or names.
+func infoCommand(c *call) {
 	want := make(map[string]bool)
 	all, def := false, len(c.Args) == 1
 	for _, a := range c.Args[1:] {

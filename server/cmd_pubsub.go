@@ -161,7 +161,7 @@ func (m *message) send(to *pubsub.Receiver) {
 		b = resp.AppendBulkString(b, to.Pattern)
 	}
 	b = resp.AppendBulk(b, m.channel)
-	s.deliver(resp.AppendBulk(b, m.text))
+	s.pub.deliver(resp.AppendBulk(b, m.text))
 }
 
 // subscribe replies once for each name, as Redis does, in RESP3 with a push.

@@ -1,35 +1,46 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"limitdb/config"
+	"limitdb/engine"
+	"limitdb/internal/glob"
 	"limitdb/resp"
 	"limitdb/server/handler"
+	"limitdb/server/info"
+	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
 
 // The server as a whole.
 func serverRows() []row {
 	cmd := handler.Rows[call]("server", "O(1)", spec.Stale)
-	clock := cmd("RL.CLOCK", -1, spec.Admin|spec.Client, "Returns how far the time of decisions is behind the machine's clock; ADOPT takes over the machine's time.", (*call).clock,
+	clock := cmd("RL.CLOCK", -1, spec.Admin|spec.Client, "Returns how far the time of decisions is behind the machine's clock; ADOPT takes over the machine's time.", clockCommand,
 		spec.Optional(spec.Word("ADOPT")))
 	clock.Example = "RL.CLOCK ADOPT"
 	return []row{
-		cmd("INFO", -1, spec.Loading|spec.Dangerous, "Describes the server, in sections.", (*call).info, spec.Optional(spec.Several(spec.Text("section")))),
+		cmd("INFO", -1, spec.Loading|spec.Dangerous, "Describes the server, in sections.", infoCommand, spec.Optional(spec.Several(spec.Text("section")))),
 		cmd("TIME", 1, spec.Script|spec.Fast|spec.Loading, "Returns the time of decisions: Unix seconds and microseconds.", func(c *call) {
 			c.Texts([]string{strconv.FormatInt(c.Now/1e9, 10), strconv.FormatInt(c.Now/1e3%1e6, 10)})
 		}),
 		clock,
 		cmd("MONITOR", 1, spec.Client|spec.Admin|spec.Loading, "Streams every command that the server runs from now on, to at most 32 clients at a time. It cuts long arguments and long lists of them.",
-			(*call).monitor),
-		cmd("SHUTDOWN", -1, spec.Client|spec.NoMulti|spec.Admin|spec.Loading, "Stops the server.", (*call).shutdown,
+			monitor),
+		cmd("SHUTDOWN", -1, spec.Client|spec.NoMulti|spec.Admin|spec.Loading, "Stops the server.", shutdown,
 			spec.OneOf("save-selector", spec.Word("NOSAVE"), spec.Word("SAVE")), spec.Optional(spec.Word("NOW")), spec.Optional(spec.Word("FORCE"))),
 	}
 }
 
-// clock is RL.CLOCK.
-func (c *call) clock() {
+// clockCommand is RL.CLOCK.
+func clockCommand(c *call) {
 	moved := int64(0)
 	switch {
 	case len(c.Args) == 1:
@@ -39,7 +50,7 @@ func (c *call) clock() {
 			return
 		}
 		if moved = c.srv.clock.Adopt(); moved > 0 {
-			c.srv.log.Warn("decisions adopted the machine's clock, as a client asked", "addr", c.client.addr(), "forwards", time.Duration(moved))
+			c.srv.log.Warn("decisions adopted the machine's clock, as a client asked", "addr", c.client.pub.addr(), "forwards", time.Duration(moved))
 		}
 		c.Now = max(c.Now, c.srv.clock.Now())
 	default:
@@ -49,7 +60,7 @@ func (c *call) clock() {
 	c.Fields("time", c.Now/1e3, "behind", c.srv.clock.Behind()/1e3, "moved", moved/1e3)
 }
 
-func (c *call) monitor() {
+func monitor(c *call) {
 	added := c.srv.monitors.add(c.client, func() {
 		if c.client.replies == replyOn {
 			c.OK()
@@ -61,7 +72,7 @@ func (c *call) monitor() {
 	}
 }
 
-func (c *call) shutdown() {
+func shutdown(c *call) {
 	now, save, noSave := false, false, false
 	for _, a := range c.Args[1:] {
 		switch {
@@ -90,7 +101,7 @@ func (c *call) shutdown() {
 		c.Fail("ERR SHUTDOWN is not available here")
 		return
 	}
-	c.srv.log.Warn("a client sent SHUTDOWN", "addr", c.client.addr())
+	c.srv.log.Warn("a client sent SHUTDOWN", "addr", c.client.pub.addr())
 	srv := c.srv
 	go func() {
 		if save {
@@ -98,4 +109,290 @@ func (c *call) shutdown() {
 		}
 		srv.opts.Shutdown(now)
 	}()
+}
+
+// Snapshots and backups.
+func saveRows() []row {
+	cmd, quick := handler.Rows[call]("server", "O(N) where N is the number of keys", 0), handler.Rows[call]("server", "O(1)", 0)
+	return []row{
+		cmd("SAVE", 1, spec.Client|spec.Admin, "Writes a snapshot and returns when it is durable. Other connections are served meanwhile.", save),
+		cmd("BGSAVE", -1, spec.Admin, "Writes a snapshot in the background.", bgSave, spec.Optional(spec.Word("SCHEDULE"))),
+		cmd("BGREWRITEAOF", 1, spec.Admin, "Writes a snapshot in the background, and drops the log before it.", func(c *call) {
+			c.background("Background append only file rewriting started")
+		}),
+		quick("LASTSAVE", 1, spec.Fast|spec.Loading|spec.Stale, "Returns the time of the last snapshot in Unix seconds, or of the server's start if there is none.", lastSave),
+		quick("BACKUP", 2, spec.Client|spec.Admin, "Copies the data to a new folder below dir, by hard links; returns its path.", backup, spec.Text("folder")),
+	}
+}
+
+// keeps reports whether the server keeps its state on disk. If not, it replies with an error.
+func (c *call) keeps() bool {
+	if c.srv.durable.stats().Kept {
+		return true
+	}
+	c.Fail(errNoPersistence)
+	return false
+}
+
+func save(c *call) {
+	if c.keeps() {
+		c.client.Background(c.srv.durable.Snapshot, c.okOrFail)
+	}
+}
+
+func bgSave(c *call) {
+	if len(c.Args) > 2 || len(c.Args) == 2 && !resp.EqualFold(c.Args[1], "SCHEDULE") {
+		c.Fail(spec.ErrSyntax)
+		return
+	}
+	c.background("Background saving started")
+}
+
+// background begins a snapshot that no client waits for.
+func (c *call) background(reply string) {
+	if !c.keeps() {
+		return
+	}
+	srv := c.srv
+	if srv.durable.Stats().Snapshotting || !srv.durable.running.CompareAndSwap(false, true) {
+		c.Fail(errSnapshotting)
+		return
+	}
+	go func() {
+		defer srv.durable.running.Store(false)
+		srv.Snapshot()
+	}()
+	c.Simple(reply)
+}
+
+// Snapshot writes a snapshot and blocks until it is durable. It logs a failure. It does nothing
+// while the state is being loaded or another snapshot is being written.
+func (srv *Server) Snapshot() {
+	if srv.durable.stats().Loading {
+		return
+	}
+	if err := srv.durable.Snapshot(); err != nil && !errors.Is(err, ErrSnapshotting) {
+		srv.log.Error("a snapshot failed", "err", err)
+	}
+}
+
+func lastSave(c *call) {
+	at := c.srv.started
+	if st := c.srv.durable.stats(); st.LastSnapshot > 0 {
+		at = st.LastSnapshot
+	}
+	c.Int(at / int64(time.Second))
+}
+
+func backup(c *call) {
+	if !c.keeps() {
+		return
+	}
+	name := string(c.Args[1])
+	var path string
+	c.client.Background(func() (err error) {
+		path, err = c.srv.durable.Backup(name)
+		return err
+	}, func(err error) {
+		if err != nil {
+			c.okOrFail(err)
+			return
+		}
+		c.Text(path)
+	})
+}
+
+// CONFIG: the directives at run time.
+func configRows() []row {
+	sub := handler.Rows[call]("server", "O(n) for n directives", spec.Admin|spec.Loading|spec.Stale)
+	return []row{handler.Container("CONFIG", "server", "A container for commands about the configuration.",
+		sub("GET", -3, 0, "Returns the directives that match any of the patterns, with their values.", configGet,
+			spec.Several(spec.Text("parameter"))),
+		sub("SET", -4, spec.Client, "Sets directives: all of those given, or none.", configSet,
+			spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{spec.Text("parameter"), spec.Text("value")}}),
+		sub("REWRITE", 2, spec.Client, "Writes the current values to the configuration file.", func(c *call) {
+			c.client.Background(c.srv.registry.Rewrite, c.okOrFail)
+		}),
+		sub("RESETSTAT", 2, 0, "Resets the statistics of INFO.", func(c *call) {
+			c.srv.resetStats()
+			c.OK()
+		}),
+	)}
+}
+
+// patternBytes is the most bytes that the patterns of one CONFIG GET have together. Each
+// pattern is compiled and matched against every directive.
+const patternBytes = 16 << 10
+
+func configGet(c *call) {
+	patterns, bytes := make([]string, 0, len(c.Args)-2), 0
+	for _, a := range c.Args[2:] {
+		patterns = append(patterns, string(a))
+		if bytes += len(a); len(a) > glob.MaxPattern || bytes > patternBytes {
+			c.Fail(spec.ErrPatternTooLong)
+			return
+		}
+	}
+	pairs := c.srv.registry.Get(patterns...)
+	c.Map(len(pairs))
+	for _, p := range pairs {
+		c.Text(p.Name)
+		c.Text(p.Value)
+	}
+}
+
+func configSet(c *call) {
+	if len(c.Args)%2 != 0 {
+		c.Fail("ERR wrong number of arguments for 'config|set' command")
+		return
+	}
+	var pairs []config.Pair
+	for i := 2; i < len(c.Args); i += 2 {
+		pairs = append(pairs, config.Pair{Name: string(c.Args[i]), Value: string(c.Args[i+1])})
+	}
+	about := switches(pairs)
+	if about != "" && (c.srv.special.Load()|c.client.early)&specialLoading != 0 {
+		c.Fail(errLoading) // the state to keep is not loaded yet
+		return
+	}
+	kept := about != "" && c.srv.durable.Durability != nil
+	set := func() error {
+		back, err := c.srv.registry.Swap(pairs...)
+		if err != nil || !kept {
+			return err
+		}
+		if err := c.srv.durable.Switch(); err != nil {
+			back()
+			return errors.New("CONFIG SET failed (possibly related to argument '" + about + "') - " + err.Error())
+		}
+		return nil
+	}
+	if !kept && !opens(pairs) { // these take time, for the disk or to look up a host name
+		if done, err := c.srv.registry.TrySet(pairs...); done {
+			c.client.setReaderLimits() // for what follows in this batch
+			c.okOrFail(err)
+			return
+		}
+	}
+	c.client.Background(set, c.okOrFail)
+}
+
+// switches returns the name of the first directive in pairs that turns the log on or off, or "".
+func switches(pairs []config.Pair) string {
+	for _, p := range pairs {
+		if strings.EqualFold(p.Name, "appendonly") || strings.EqualFold(p.Name, "save") {
+			return p.Name
+		}
+	}
+	return ""
+}
+
+// opens reports whether any of the pairs changes where the server listens.
+func opens(pairs []config.Pair) bool {
+	return slices.ContainsFunc(pairs, func(p config.Pair) bool {
+		return strings.EqualFold(p.Name, "bind") || strings.EqualFold(p.Name, "port")
+	})
+}
+
+// okOrFail replies with OK if err is nil, and otherwise with the error.
+func (c *call) okOrFail(err error) {
+	switch {
+	case err == nil:
+		c.OK()
+	case errors.Is(err, ErrSnapshotting):
+		c.Fail(errSnapshotting)
+	default:
+		c.Fail("ERR " + spec.Plain(err))
+	}
+}
+
+// MEMORY: what the keys, the clients and the process hold.
+func memoryRows() []row {
+	sub := handler.Rows[call]("server", "O(1)", 0)
+	usage := sub("USAGE", -3, spec.Readonly, "Returns the bytes that a key uses, or null. SAMPLES changes nothing: the figure is exact.", memoryUsage,
+		spec.Key("key"), spec.Argument{Name: "count", Kind: "integer", Token: "SAMPLES", Optional: true})
+	usage.FirstKey, usage.LastKey, usage.Step, usage.KeyFlags = 2, 2, 1, []string{"RO"}
+	return []row{handler.Container("MEMORY", "server", "A container for commands about memory.",
+		usage,
+		sub("STATS", 2, 0, "Returns statistics of the process's memory.", memoryStats),
+		sub("DOCTOR", 2, 0, "Gives advice about memory.", memoryDoctor),
+		sub("PURGE", 2, spec.Client, "Collects garbage and returns free memory to the system.", memoryPurge),
+		sub("MALLOC-STATS", 2, 0, "Returns statistics of Go's memory classes.", memoryClasses),
+	)}
+}
+
+func memoryUsage(c *call) {
+	for i := 3; i < len(c.Args); i += 2 {
+		if i+1 == len(c.Args) || !resp.EqualFold(c.Args[i], "SAMPLES") {
+			c.Fail(spec.ErrSyntax)
+			return
+		}
+		n, ok := resp.ParseInt(c.Args[i+1])
+		if !ok {
+			c.Fail(spec.ErrNotInt)
+			return
+		}
+		if n < 0 {
+			c.Fail(spec.ErrSyntax)
+			return
+		}
+	}
+	info, ok := c.srv.states().Info(c.Now, c.Args[2])
+	if !ok {
+		c.Null()
+		return
+	}
+	c.Int(info.Bytes)
+}
+
+// withFigures calls reply with the figures. It walks the shards in steps.
+func (c *call) withFigures(reply func(*info.Memory)) {
+	keys.Sum(c.inner(), c.srv.states(), func(sum *engine.Stats) {
+		f := c.srv.memoryFigures(sum)
+		reply(&f)
+	})
+}
+
+func (srv *Server) memoryFigures(table *engine.Stats) info.Memory {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(sample)
+	f := info.Memory{
+		Used:     int64(sample[0].Value.Uint64()),
+		Idle:     int64(sample[2].Value.Uint64()),
+		Resident: int64(info.ResidentBytes()),
+		Clients:  srv.clientBytes.Load(),
+		Table:    table.Bytes,
+		Keys:     table.Keys,
+	}
+	f.Active = f.Used + int64(sample[1].Value.Uint64())
+	f.Peak = max(f.Used, srv.peakBytes.Load())
+	return f
+}
+
+func memoryStats(c *call) { c.withFigures(func(f *info.Memory) { f.Stats(&c.Reply) }) }
+
+func memoryDoctor(c *call) {
+	c.withFigures(func(f *info.Memory) { c.Verbatim(f.Advice(c.srv.set.MaxMemory.Get(), c.srv.clientsBudget())) })
+}
+
+// memoryPurge collects garbage in its own goroutine, since the collection of a large heap would
+// delay every client that shares this one's goroutine.
+func memoryPurge(c *call) {
+	c.client.Background(func() error { debug.FreeOSMemory(); return nil }, c.okOrFail)
+}
+
+func memoryClasses(c *call) {
+	var samples []metrics.Sample
+	for _, d := range metrics.All() {
+		if d.Kind == metrics.KindUint64 && strings.HasPrefix(d.Name, "/memory/classes/") {
+			samples = append(samples, metrics.Sample{Name: d.Name})
+		}
+	}
+	metrics.Read(samples)
+	var b strings.Builder
+	for _, m := range samples {
+		name := strings.TrimSuffix(strings.TrimPrefix(m.Name, "/memory/classes/"), ":bytes")
+		fmt.Fprintf(&b, "%-30s %14d bytes\n", name, m.Value.Uint64())
+	}
+	c.Verbatim(b.String())
 }

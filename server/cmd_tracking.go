@@ -85,7 +85,7 @@ func (o *trackingOptions) check(on bool) string {
 	return ""
 }
 
-func (c *call) clientTracking() {
+func clientTracking(c *call) {
 	var o trackingOptions
 	if text := o.parse(c.srv, c.Args[3:]); text != "" {
 		c.Fail(text)
@@ -118,7 +118,7 @@ func (s *session) track(t *tracking) {
 	s.pub.redirect.Store(shown)
 }
 
-func (c *call) clientCaching() {
+func clientCaching(c *call) {
 	switch {
 	case c.client.tracking == nil:
 		c.Fail(errCachingOff)
@@ -132,7 +132,7 @@ func (c *call) clientCaching() {
 	}
 }
 
-func (c *call) clientTrackingInfo() {
+func clientTrackingInfo(c *call) {
 	flags := []string{"off"}
 	if t := c.client.tracking; t != nil {
 		flags = []string{"on", "optin"}
@@ -148,15 +148,15 @@ func (c *call) clientTrackingInfo() {
 	c.Fields("flags", func() { c.TextSet(flags) }, "redirect", c.client.pub.redirect.Load(), "prefixes", []string{})
 }
 
-// caching reports whether the server must invalidate the next command's keys.
-func (s *session) caching() bool { return s.tracking != nil && s.tracking.caching }
+// announced reports whether the server must invalidate the next command's keys.
+func (t *tracking) announced() bool { return t != nil && t.caching }
 
 // readBy returns the keys of a command, those of the whole transaction for EXEC.
-func (s *session) readBy(args [][]byte) (keys [][]byte) {
+func readBy(s *session, args [][]byte) (keys [][]byte) {
 	cmd, text := s.srv.table.resolve(args)
 	switch {
 	case cmd == nil || text != "":
-	case cmd.Name == "EXEC" && s.inMulti():
+	case cmd.Name == "EXEC" && s.multi.isOpen():
 		for _, q := range s.multi.queued {
 			q.cmd.Keys(q.args, func(i int) { keys = append(keys, bytes.Clone(q.args[i])) })
 		}
@@ -168,16 +168,16 @@ func (s *session) readBy(args [][]byte) (keys [][]byte) {
 
 // invalidate tells the client, after the reply to the command of that name, not to cache the keys that it has
 // read. As in Redis, CLIENT CACHING applies to the next command other than CLIENT, or to a transaction.
-func (s *session) invalidate(name []byte, keys [][]byte) {
-	if resp.EqualFold(name, "CLIENT") || s.inMulti() {
+func (t *tracking) invalidate(s *session, name []byte, keys [][]byte) {
+	if resp.EqualFold(name, "CLIENT") || s.multi.isOpen() {
 		return
 	}
-	s.tracking.caching = false
+	t.caching = false
 	if len(keys) == 0 {
 		return
 	}
-	if s.tracking.redirect != 0 {
-		s.invalidateElsewhere(keys)
+	if t.redirect != 0 {
+		t.invalidateElsewhere(s, keys)
 		return
 	}
 	if s.call.Proto != resp.RESP3 {
@@ -192,8 +192,7 @@ func (s *session) invalidate(name []byte, keys [][]byte) {
 }
 
 // invalidateElsewhere sends the invalidation to the client of CLIENT TRACKING's REDIRECT.
-func (s *session) invalidateElsewhere(keys [][]byte) {
-	t := s.tracking
+func (t *tracking) invalidateElsewhere(s *session, keys [][]byte) {
 	to := s.srv.clients.find(t.redirect)
 	switch {
 	case to == nil:
@@ -204,9 +203,9 @@ func (s *session) invalidateElsewhere(keys [][]byte) {
 			s.call.Int(t.redirect)
 		}
 	case to.pub.resp3.Load():
-		to.deliver(appendInvalidation(nil, resp.RESP3, keys))
+		to.pub.deliver(appendInvalidation(nil, resp.RESP3, keys))
 	case to.subs.Heard(pubsub.Channel, invalidateChannel):
-		to.deliver(appendInvalidation(nil, resp.RESP2, keys))
+		to.pub.deliver(appendInvalidation(nil, resp.RESP2, keys))
 	}
 }
 

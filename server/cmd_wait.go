@@ -13,16 +13,16 @@ import (
 func waitRows() []row {
 	cmd := handler.Rows[call]("cluster", "O(1)", 0)
 	return []row{
-		cmd("WAIT", 3, spec.Conn|spec.Lead, "Waits until a majority of the nodes has what the connection has seen; returns how many other nodes that is. Returns 0 after the timeout, or at once without raft-addr.", (*call).wait,
+		cmd("WAIT", 3, spec.Conn|spec.Lead, "Waits until a majority of the nodes has what the connection has seen; returns how many other nodes that is. Returns 0 after the timeout, or at once without raft-addr.", wait,
 			spec.Integer("numreplicas"), spec.Integer("timeout")),
-		cmd("WAITAOF", 4, spec.NoMulti|spec.Client|spec.Conn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
+		cmd("WAITAOF", 4, spec.NoMulti|spec.Client|spec.Conn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", waitAOFCommand,
 			spec.Integer("numlocal"), spec.Integer("numreplicas"), spec.Integer("timeout")),
 	}
 }
 
 // wait replies with the number of other nodes that surely have what the connection has seen: all but one of a
 // majority. For a standalone server it is 0.
-func (c *call) wait() {
+func wait(c *call) {
 	if _, ok := resp.ParseInt(c.Args[1]); !ok {
 		c.Fail(spec.ErrNotInt)
 		return
@@ -87,7 +87,7 @@ func (s *session) leaves() <-chan struct{} {
 	return s.gone
 }
 
-func (c *call) waitAOF() {
+func waitAOFCommand(c *call) {
 	local, ok1 := resp.ParseInt(c.Args[1])
 	replicas, ok2 := resp.ParseInt(c.Args[2])
 	switch {

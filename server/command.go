@@ -1,9 +1,15 @@
 package server
 
 import (
+	"errors"
+
+	"limitdb/engine"
+	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/server/handler"
+	"limitdb/server/request"
 	"limitdb/server/table"
+	"limitdb/server/values"
 )
 
 // row is a row of the command table. The table is the only description of the commands.
@@ -20,9 +26,9 @@ func newCommand(r row) command {
 	switch {
 	case r.Run != nil:
 	case r.Atomic != nil:
-		r.Run = (*call).atomically
+		r.Run = atomically
 	case r.Rows == nil:
-		r.Run = (*call).help
+		r.Run = help
 	}
 	c := command{row: r, subs: make([]command, len(r.Rows))}
 	for i, sub := range r.Rows {
@@ -56,4 +62,94 @@ func (c *command) sub(name []byte) *command {
 }
 
 // help lists the subcommands of the container that was called.
-func (c *call) help() { c.srv.table.Help(c.inner()) }
+func help(c *call) { c.srv.table.Help(c.inner()) }
+
+// A call is one run of a command: everything that a handler receives, and the reply that it
+// writes. A session reuses one call. A call may also belong to no client, as in a transaction
+// or a script: see runAlone. Handlers of the packages below get only its inner part.
+type call struct {
+	srv    *Server
+	client *session // the client that sent the command; nil: no client
+	cmd    *command
+	values.Call
+
+	txn     handler.Txn // of a command on values
+	since   int64       // when the last command of several ended, from which the next one's time counts; 0: it is by itself
+	started int64       // when something long began in a command that is SelfTimed; 0: nothing did
+	script  *known.Run  // of the known scripts that the client has run; nil: none yet
+	called  []byte      // lines of MONITOR about what a script has called
+}
+
+// newCall returns a call at a time, which replies in a version of the protocol.
+func (srv *Server) newCall(now int64, proto resp.Proto, args [][]byte) call {
+	c := call{srv: srv}
+	c.Parts, c.Reply.Proto, c.Args, c.Now = &srv.parts, proto, args, now
+	return c
+}
+
+// inner is what the handlers of the packages below get of a call.
+func (c *call) inner() *handler.Call { return &c.Call.Call }
+
+// Commands on values are atomic steps of the engine: a command by itself is one, and so is EXEC,
+// or a script, with all commands in it.
+
+// inTransaction runs fn in a transaction of the engine on keys. If fn returns false, nothing is
+// written. It may run twice.
+func (c *call) inTransaction(keys [][]byte, fn func(t *handler.Txn) bool) (ok bool, err error) {
+	t := &c.txn
+	err = c.States().UpdateAt(c.Place, c.Now, keys, func(et *engine.Txn) error {
+		*t = handler.Txn{Txn: et, Cancelled: t.Cancelled}
+		if t.Cancelled != nil {
+			return t.Cancelled
+		}
+		if ok = fn(t); t.Err != nil {
+			return t.Err
+		}
+		if !ok {
+			return errAborted
+		}
+		return nil
+	})
+	after := t.After
+	t.Txn, t.After, t.Cancelled = nil, nil, nil
+	c.Spare()
+	if err == errAborted {
+		return false, nil
+	}
+	if err == nil {
+		for _, then := range after {
+			then()
+		}
+	}
+	return ok, err
+}
+
+// errAborted ends a transaction that writes nothing.
+var errAborted = errors.New("server: the transaction is aborted")
+
+// commandKeys returns the keys of the command.
+func (c *call) commandKeys() [][]byte {
+	from, to, step := c.cmd.KeyRange(c.Args)
+	if step == 1 {
+		return c.Args[from:to:to]
+	}
+	keys := make([][]byte, 0, len(c.Args)/step)
+	for i := from; i < to; i += step {
+		keys = append(keys, c.Args[i])
+	}
+	return keys
+}
+
+// atomically runs a command on values in one step of the engine.
+func atomically(c *call) {
+	mark := len(c.Out)
+	_, err := c.inTransaction(c.commandKeys(), func(t *handler.Txn) bool {
+		c.Out, c.Failed = c.Out[:mark], false
+		c.cmd.Atomic(c, t)
+		return true
+	})
+	if err != nil {
+		c.Out = c.Out[:mark]
+		c.Fail(request.ErrorText(err))
+	}
+}

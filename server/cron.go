@@ -52,14 +52,14 @@ func (srv *Server) checkClients(ctx context.Context, now int64) {
 	var sum, exempt, query, unsent int64
 	srv.clients.each(func(s *session) {
 		if reason := srv.overdue(s, now); reason != nil {
-			srv.log.Log(ctx, LevelVerbose, "client closed", "id", s.id, "addr", s.addr(), "reason", reason)
+			srv.log.Log(ctx, LevelVerbose, "client closed", "id", s.id, "addr", s.pub.addr(), "reason", reason)
 			s.conn.Close(reason)
 			return
 		}
-		if s.conn.Pending() > s.OutputLimit() || s.overSoft(now) {
+		if s.conn.Pending() > s.OutputLimit() || s.pub.overSoft(now) {
 			srv.closeForOutput(s)
 		}
-		held := s.holding()
+		held := s.pub.holding()
 		s.pub.accounted.Store(held)
 		sum += held
 		if s.pub.noEvict.Load() {
@@ -78,16 +78,16 @@ func (srv *Server) checkClients(ctx context.Context, now int64) {
 
 // overSoft reports whether the client's unsent replies have exceeded the soft limit of its
 // class for longer than that limit allows.
-func (s *session) overSoft(now int64) bool {
-	l := s.srv.set.ClientOutputBufferLimit.Get(s.class())
-	if l.Soft == 0 || s.conn.Pending() <= l.Soft {
-		s.pub.softSince.Store(0)
+func (p *public) overSoft(now int64) bool {
+	l := p.srv.set.ClientOutputBufferLimit.Get(p.class())
+	if l.Soft == 0 || p.conn.Pending() <= l.Soft {
+		p.softSince.Store(0)
 		return false
 	}
-	if s.pub.softSince.CompareAndSwap(0, now) {
+	if p.softSince.CompareAndSwap(0, now) {
 		return false
 	}
-	return now-s.pub.softSince.Load() > int64(l.SoftTime)
+	return now-p.softSince.Load() > int64(l.SoftTime)
 }
 
 // clientsBudget returns maxmemory-clients in bytes, 0 for no limit. A percentage is of
@@ -160,7 +160,7 @@ func (srv *Server) evictClients() {
 		if s.pub.noEvict.Load() {
 			of = &exempt
 		}
-		if held := s.holding(); held > 0 {
+		if held := s.pub.holding(); held > 0 {
 			of.sum += held
 			of.holders = append(of.holders, holder{s, held})
 		}
@@ -183,7 +183,7 @@ func (srv *Server) shed(of *crowd, limit int64) {
 		if of.sum <= limit {
 			return
 		}
-		srv.log.Warn("client closed: the clients' buffers are over maxmemory-clients", "id", h.s.id, "addr", h.s.addr(), "held", h.held, "limit", limit)
+		srv.log.Warn("client closed: the clients' buffers are over maxmemory-clients", "id", h.s.id, "addr", h.s.pub.addr(), "held", h.held, "limit", limit)
 		h.s.conn.Close(errEvicted)
 		of.sum -= h.held
 	}

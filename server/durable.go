@@ -6,11 +6,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"sync"
 	"sync/atomic"
+	"time"
 
+	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/resp"
+	"limitdb/server/cluster"
 	"limitdb/server/spec"
+	"limitdb/transport"
 )
 
 // Durability is the server's interface to the code that keeps its state on disk. Any
@@ -129,6 +135,7 @@ func (srv *Server) Refusing() bool { return srv.special.Load()&specialMisconf !=
 // One wait is under way at a time. Replies of commands that run meanwhile are appended, and
 // get a wait of their own when the first is over.
 type owed struct {
+	s       *session
 	b       []byte
 	covered int // the wait under way is for these first bytes of b
 	waiting bool
@@ -173,7 +180,7 @@ func (s *session) hold(told bool) bool {
 		if s.srv.durable.Durability == nil || !s.srv.durable.Holds() {
 			return false
 		}
-		s.owed = &owed{}
+		s.owed = &owed{s: s}
 		o := s.owed
 		conn := s.conn
 		o.wake = func(err error) {
@@ -193,7 +200,7 @@ func (s *session) hold(told bool) bool {
 		o.b = append(o.b, s.call.Out...)
 		o.told = o.told || told
 	} else {
-		if !s.awaitDurable(s.turn) {
+		if !o.await(s.turn) {
 			return false
 		}
 		if s.quiet > 0 {
@@ -209,9 +216,10 @@ func (s *session) hold(told bool) bool {
 	return true
 }
 
-// awaitDurable begins to wait until everything seen so far in a turn is durable.
-func (s *session) awaitDurable(turn uint64) bool {
-	if !s.srv.durable.Wait(turn, s.owed.wake) {
+// await begins to wait until everything seen so far in a turn is durable.
+func (o *owed) await(turn uint64) bool {
+	s := o.s
+	if !s.srv.durable.Wait(turn, o.wake) {
 		return false
 	}
 	if in, ok := s.conn.(interface{ CallsAfterInput() bool }); !ok || !in.CallsAfterInput() {
@@ -221,20 +229,20 @@ func (s *session) awaitDurable(turn uint64) bool {
 }
 
 // release sends replies whose wait is over.
-func (s *session) release() {
-	o := s.owed
+func (o *owed) release() {
 	if o == nil || !o.due.Swap(false) {
 		return
 	}
+	s := o.s
 	if o.lost.Load() {
-		s.writeUnknown(o.b[:o.covered])
+		writeUnknown(s.conn, o.b[:o.covered])
 	} else {
 		s.conn.Write(o.b[:o.covered])
 	}
 	o.b = append(o.b[:0], o.b[o.covered:]...)
 	o.waiting, o.covered = false, 0
 	if len(o.b) > 0 {
-		if o.told && s.awaitDurable(o.turn) {
+		if o.told && o.await(o.turn) {
 			o.waiting, o.covered, o.told = true, len(o.b), false
 			return
 		}
@@ -250,7 +258,7 @@ func (s *session) release() {
 
 // writeUnknown sends an error in place of each reply in b. If b has only part of a reply, which
 // a large reply sent in pieces may leave, it sends nothing and closes the connection.
-func (s *session) writeUnknown(b []byte) {
+func writeUnknown(conn transport.Conn, b []byte) {
 	from := bufio.NewReader(bytes.NewReader(b))
 	var out []byte
 	for {
@@ -259,18 +267,144 @@ func (s *session) writeUnknown(b []byte) {
 			break
 		}
 		if err != nil {
-			s.conn.Close(errUnknown)
+			conn.Close(errUnknown)
 			return
 		}
 		if v.Kind != '>' {
 			out = resp.AppendError(out, errUnknownOutcome)
 		}
 	}
-	s.conn.Write(out)
+	conn.Write(out)
 }
 
 // errUnknown closes a connection on which half of a reply was sent.
 var errUnknown = errors.New("the outcome of a command is not known")
 
 // owing reports whether replies are held back.
-func (s *session) owing() bool { return s.owed != nil && s.owed.waiting }
+func (o *owed) owing() bool { return o != nil && o.waiting }
+
+// Of package cluster, for the owner of a server.
+type (
+	// Replication is the server's interface to the code that keeps its state on several nodes.
+	Replication = cluster.Replication
+	// Member is a node of the cluster.
+	Member = cluster.Member
+)
+
+// ErrNotLeading and ErrNotYet are returned by functions of Replication.
+var (
+	ErrNotLeading = cluster.ErrNotLeading
+	ErrNotYet     = cluster.ErrNotYet
+)
+
+// states returns the engine in force.
+func (srv *Server) states() *engine.Engine { return srv.parts.Engine.Load() }
+
+// Lead puts an engine in force and allows decisions on it.
+func (srv *Server) Lead(e *engine.Engine) {
+	srv.parts.Engine.Store(e)
+	srv.setSpecial(specialFollowing, false)
+	select {
+	case srv.swapped <- struct{}{}:
+	default:
+	}
+}
+
+// Follow makes the server refuse commands that read or change state from now on, and tell
+// clients which node serves them. Commands admitted before still reach the engine, which the
+// caller closes.
+func (srv *Server) Follow() { srv.setSpecial(specialFollowing, true) }
+
+const (
+	// settleTime is the longest time that Settle waits, and settleLook the time between two looks.
+	settleTime = time.Second
+	settleLook = time.Millisecond
+)
+
+// Settle returns when the sessions have ended the batches that they ran when it was called, or after settleTime. After Follow and Settle,
+// no session decides anything that is not yet in the engine, and all their replies that reveal it wait for its outcome.
+func (srv *Server) Settle() {
+	busy := map[*session]int64{}
+	srv.clients.each(func(s *session) {
+		if n := s.pub.batches.Load(); n%2 == 1 {
+			busy[s] = n
+		}
+	})
+	for range settleTime / settleLook {
+		maps.DeleteFunc(busy, func(s *session, n int64) bool { return s.pub.batches.Load() != n })
+		if len(busy) == 0 {
+			return
+		}
+		time.Sleep(settleLook)
+	}
+}
+
+// held returns the engine that holds the server's states, also while another node leads.
+func (srv *Server) held() *engine.Engine {
+	if r := srv.opts.Replication; r != nil {
+		return r.Table()
+	}
+	return srv.states()
+}
+
+// elsewhere returns the error for a command that another node must serve. A client that relies on this node to forward it is not told
+// where: the node cannot reach the leader itself.
+func (c *call) elsewhere() string {
+	if s := c.client; c.srv.forwards() && (s == nil || !s.redirected() && !s.tracking.announced()) {
+		return spec.ErrNoLeader
+	}
+	return c.srv.opts.Replication.Elsewhere(&c.cmd.Command, c.Args)
+}
+
+// syncs lets many clients that wait for durability share syncs. One goroutine runs the syncs, one
+// after the other, as long as a client waits. Clients that give up on a disk that hangs leave
+// nothing behind, however many they are.
+type syncs struct {
+	mu      sync.Mutex // guards all below
+	running bool
+	next    []chan error // receivers that wait for a sync that has not begun
+}
+
+// join returns a channel that receives the error of a sync that begins after the call. A
+// receiver that gives up calls leave.
+func (y *syncs) join(run func() error) chan error {
+	done := make(chan error, 1)
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.next = append(y.next, done)
+	if !y.running {
+		y.running = true
+		go y.work(run)
+	}
+	return done
+}
+
+// leave forgets a receiver.
+func (y *syncs) leave(done chan error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for i, c := range y.next {
+		if c == done {
+			y.next = append(y.next[:i], y.next[i+1:]...)
+			return
+		}
+	}
+}
+
+func (y *syncs) work(run func() error) {
+	for {
+		y.mu.Lock()
+		now := y.next
+		y.next = nil
+		if len(now) == 0 {
+			y.running = false
+			y.mu.Unlock()
+			return
+		}
+		y.mu.Unlock()
+		err := run()
+		for _, c := range now {
+			c <- err
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"limitdb/resp"
 	"limitdb/server/forward"
@@ -43,6 +44,7 @@ var (
 
 // forwarding is the state of a session's forwarding.
 type forwarding struct {
+	s        *session
 	batch    []byte // commands that are not answered, as RESP
 	ends     []int  // where each of them ends in batch
 	answered int    // of them
@@ -66,29 +68,26 @@ type forwarding struct {
 func (s *session) elsewhere(cmd *command, args [][]byte, special uint32) {
 	switch {
 	case s.far != nil:
-		s.drainNotLeading()
+		s.life.Drain(uplink.ErrNotLeading) // commands take one hop at most
 	case s.readOnly && cmd.Flags&spec.StaleRead != 0:
-		if !s.postpone(args) {
+		if !s.fwd.postpone(args) {
 			s.readHere(cmd, args, special)
 		}
-	case s.redirected() || s.caching():
-		if s.postpone(args) {
+	case s.redirected() || s.tracking.announced():
+		if s.fwd.postpone(args) {
 			return
 		}
-		if _, leader := s.srv.opts.Replication.Leader(); leader == "" && !s.gaveUp() {
+		if _, leader := s.srv.opts.Replication.Leader(); leader == "" && (s.fwd == nil || !s.fwd.gaveUp) {
 			f := s.forwarding()
 			f.back = resp.AppendCommand(f.back, args...)
-			s.awaitLeader()
+			f.awaitLeader()
 			return
 		}
 		s.reject(cmd, s.call.elsewhere())
 	default:
-		s.collect(cmd, args, special)
+		s.forwarding().collect(cmd, args, special)
 	}
 }
-
-// drainNotLeading ends the session of another node's client: commands take one hop at most.
-func (s *session) drainNotLeading() { s.life.Drain(uplink.ErrNotLeading) }
 
 // redirected reports whether the client gets -MOVED.
 func (s *session) redirected() bool {
@@ -98,22 +97,22 @@ func (s *session) redirected() bool {
 // forwarding returns the session's part in forwarding.
 func (s *session) forwarding() *forwarding {
 	if s.fwd == nil {
-		s.fwd = &forwarding{}
+		s.fwd = &forwarding{s: s}
 	}
 	return s.fwd
 }
 
 // collect adds a command to the batch.
-func (s *session) collect(cmd *command, args [][]byte, special uint32) {
-	f := s.forwarding()
+func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
+	s := f.s
 	muted := s.replies != replyOn || s.mute
 	skip, watch := muted && s.replies != replyOff, cmd.Flags&spec.Watch != 0
 	alone := skip || watch
-	if (muted != f.muted || alone) && s.postpone(args) {
+	if (muted != f.muted || alone) && f.postpone(args) {
 		return
 	}
 	if f.gaveUp && (f.refused || s.srv.uplink(s.conn.Loop()) == nil) {
-		if !s.postpone(args) {
+		if !f.postpone(args) {
 			s.reject(cmd, s.call.elsewhere())
 		}
 		return
@@ -122,7 +121,7 @@ func (s *session) collect(cmd *command, args [][]byte, special uint32) {
 	f.batch = resp.AppendCommand(f.batch, args...)
 	if len(f.batch)-begin > forwardMost {
 		f.batch = f.batch[:begin]
-		if !s.postpone(args) {
+		if !f.postpone(args) {
 			s.reject(cmd, errForwardSize)
 		}
 		return
@@ -135,7 +134,7 @@ func (s *session) collect(cmd *command, args [][]byte, special uint32) {
 		s.srv.monitors.feed(&s.call, cmd, args)
 	}
 	if alone || len(f.batch) >= batchBytes || len(f.ends) >= batchMost {
-		s.depart()
+		f.depart()
 	}
 }
 
@@ -149,27 +148,27 @@ func (f *forwarding) drop() {
 
 // postpone sends the batch, if there is one, and puts a command back, whose turn comes when the batch is
 // answered. It reports whether it did.
-func (s *session) postpone(args [][]byte) bool {
-	if s.fwd == nil || len(s.fwd.ends) == 0 {
-		return false
-	}
-	s.fwd.back = resp.AppendCommand(s.fwd.back, args...)
-	if s.replies == replySkipping {
-		s.replies = replySkip
-	}
-	return s.depart()
-}
-
-// depart sends the batch, if there is one, and parks the session. It reports whether it did.
-func (s *session) depart() bool {
-	f := s.fwd
+func (f *forwarding) postpone(args [][]byte) bool {
 	if f == nil || len(f.ends) == 0 {
 		return false
 	}
-	if !s.send() {
-		s.again()
+	f.back = resp.AppendCommand(f.back, args...)
+	if f.s.replies == replySkipping {
+		f.s.replies = replySkip
+	}
+	return f.depart()
+}
+
+// depart sends the batch, if there is one, and parks the session. It reports whether it did.
+func (f *forwarding) depart() bool {
+	if f == nil || len(f.ends) == 0 {
+		return false
+	}
+	if !f.send() {
+		f.again()
 		return true
 	}
+	s := f.s
 	s.mute = f.muted
 	s.pub.argMemory.Store(int64(cap(f.batch) + cap(f.back)))
 	s.park(f)
@@ -177,14 +176,14 @@ func (s *session) depart() bool {
 }
 
 // send sends the batch, and reports whether it did.
-func (s *session) send() bool {
-	f := s.fwd
+func (f *forwarding) send() bool {
+	s := f.s
 	link := s.srv.uplink(s.conn.Loop())
 	if link == nil {
 		return false
 	}
 	if f.stream != nil && !f.stream.Of(link) {
-		s.closeStream()
+		f.close()
 	}
 	if f.stream == nil && f.multi != nil && f.multi.stream != nil {
 		return false // what the client watches was watched in another stream
@@ -192,10 +191,10 @@ func (s *session) send() bool {
 	if f.stream == nil {
 		f.in = &forward.Inbox{Wake: s.conn.Wake}
 		f.scan = resp.ReplyScanner{}
-		f.stream = link.Open(s.portrait(), f.in)
+		f.stream = link.Open(portrait(s), f.in)
 	}
 	if f.stream == nil || !f.stream.Send(f.batch) {
-		s.closeStream()
+		f.close()
 		return false
 	}
 	s.srv.counters.forwarded.Add(uint64(len(f.ends)))
@@ -206,7 +205,7 @@ func (s *session) send() bool {
 }
 
 // portrait describes the client for the leader.
-func (s *session) portrait() *uplink.Client {
+func portrait(s *session) *uplink.Client {
 	remote, local := s.conn.RemoteAddr(), s.conn.LocalAddr()
 	c := &uplink.Client{TLS: s.conn.TLS(), RESP3: s.call.Proto == resp.RESP3, Name: loadText(&s.pub.name)}
 	if c.Unix = isUnix(local); c.Unix {
@@ -217,30 +216,30 @@ func (s *session) portrait() *uplink.Client {
 	return c
 }
 
-// closeStream ends the session's stream, if it has one. The next batch opens another.
-func (s *session) closeStream() {
-	if s.fwd != nil && s.fwd.stream != nil {
-		s.fwd.stream.Close()
-		s.fwd.stream = nil
+// close ends the session's stream, if it has one. The next batch opens another.
+func (f *forwarding) close() {
+	if f != nil && f.stream != nil {
+		f.stream.Close()
+		f.stream = nil
 	}
 }
 
 // away reports whether the session's commands are at the leader.
-func (s *session) away() bool { return s.fwd != nil && len(s.fwd.ends) > 0 }
+func (f *forwarding) away() bool { return f != nil && len(f.ends) > 0 }
 
 // resume goes on while the session's batch is at the leader, or while it waits for a leader.
 func (f *forwarding) resume(s *session) bool {
 	if len(f.ends) == 0 {
-		return s.waitsForLeader()
+		return f.waitsForLeader()
 	}
 	in, ended, cause := f.in.Take()
-	if !s.relay(in) {
-		s.closeStream()
+	if !f.relay(in) {
+		f.close()
 		s.life.Drain(errUplinkReply)
 		return false
 	}
 	if f.watch && f.answered == len(f.ends) {
-		s.watchedIn(f.stream)
+		f.watched()
 	}
 	if ended {
 		f.stream = nil
@@ -257,7 +256,7 @@ func (f *forwarding) resume(s *session) bool {
 		return false
 	case cause == uplink.Refused:
 		f.refused = true
-		s.again()
+		f.again()
 		return false
 	default:
 		for range len(f.ends) - f.answered {
@@ -266,13 +265,13 @@ func (f *forwarding) resume(s *session) bool {
 		}
 	}
 	f.drop()
-	return s.goBack()
+	return f.goBack()
 }
 
 // relay passes replies on to the client. It returns false if in has anything but replies, or more replies than
 // commands were sent.
-func (s *session) relay(in []byte) bool {
-	f := s.fwd
+func (f *forwarding) relay(in []byte) bool {
+	s := f.s
 	for len(in) > 0 {
 		n, whole, err := f.scan.Scan(in)
 		if err != nil || f.answered == len(f.ends) {
@@ -297,9 +296,8 @@ func (s *session) relay(in []byte) bool {
 }
 
 // again has the commands without a reply wait, to be sent again: the leader has begun none of them.
-func (s *session) again() {
-	f := s.fwd
-	from := 0
+func (f *forwarding) again() {
+	s, from := f.s, 0
 	if f.answered > 0 {
 		from = f.ends[f.answered-1]
 	}
@@ -313,7 +311,7 @@ func (s *session) again() {
 	}
 	f.back = slices.Concat(again, f.back)
 	f.drop()
-	s.awaitLeader()
+	f.awaitLeader()
 	s.srv.leaderless.WakeSoon()
 }
 
@@ -325,8 +323,8 @@ func (f *forwarding) drained() {
 }
 
 // goBack puts back into the reader what waits for its turn, and returns true: the session runs again.
-func (s *session) goBack() bool {
-	f := s.fwd
+func (f *forwarding) goBack() bool {
+	s := f.s
 	back := f.back
 	f.back = nil
 	s.pub.argMemory.Store(0)
@@ -351,4 +349,127 @@ func countCommands(b []byte) (n int) {
 		}
 	}
 	return n
+}
+
+// Transactions.
+//
+// If a client's node does not lead, it queues the commands of the client's transaction, and sends all of them to the leader with EXEC.
+// The client gets only the reply to EXEC.
+//
+// The leader's session watches what WATCH has named, so a watch lasts as long as the stream of that session. EXEC is sent in that stream. If the stream is over, or
+// its node no longer leads, EXEC is not sent and does nothing, as if a key had changed.
+
+// watched notes that a WATCH was answered in the stream.
+func (f *forwarding) watched() {
+	if f.s.multi == nil {
+		f.s.multi = &multi{}
+	}
+	m, st := f.s.multi, f.stream
+	m.lost = m.lost || m.stream != nil && m.stream != st
+	m.stream = st
+}
+
+// watchLasts reports whether the leader watches all that the client has named.
+func (f *forwarding) watchLasts() bool {
+	m := f.s.multi
+	if m.stream == nil {
+		return len(m.watched) == 0
+	}
+	link := f.s.srv.uplink(f.s.conn.Loop())
+	return !m.lost && len(m.watched) == 0 && f.stream == m.stream && link != nil && m.stream.Of(link)
+}
+
+// exec deals with EXEC while another node leads. It returns false if EXEC, or another command, is to run here.
+func (f *forwarding) exec(cmd *command, args [][]byte) bool {
+	s, m := f.s, f.s.multi
+	if cmd.Name != "EXEC" || m.broken || s.redirected() {
+		return false
+	}
+	if len(m.queued) == 0 && m.stream == nil || !f.watchLasts() {
+		return false
+	}
+	if s.far != nil {
+		s.life.Drain(uplink.ErrNotLeading)
+		return true
+	}
+	if f.gaveUp && (f.refused || s.srv.uplink(s.conn.Loop()) == nil) {
+		return false
+	}
+	f.batch = resp.AppendCommand(f.batch, "MULTI")
+	for _, q := range m.queued {
+		f.batch = resp.AppendCommand(f.batch, q.args...)
+	}
+	f.batch = resp.AppendCommand(f.batch, args...)
+	f.ends, f.hidden, f.multi = append(f.ends, len(f.batch)), 1+len(m.queued), m
+	f.muted, f.skip = s.replies != replyOn || s.mute, s.replies == replySkipping
+	s.early |= specialFollowing
+	s.multi = nil
+	s.showMulti()
+	s.pub.lastCmd.Store(cmd)
+	f.depart()
+	return true
+}
+
+// leaderWait is how long commands wait for a leader. An election takes 1 s, seldom 2.
+const leaderWait = 3 * time.Second
+
+// LeaderChanged has the commands that wait for a leader look for it. The owner of the node calls it when
+// another node leads, and when an uplink is there.
+func (srv *Server) LeaderChanged() { srv.leaderless.Wake() }
+
+// uplink returns the uplink of an event loop to the leader, or nil if there is none now.
+func (srv *Server) uplink(loop int) *uplink.Link {
+	if r := srv.opts.Replication; r != nil && r.Uplink != nil {
+		return r.Uplink(loop)
+	}
+	return nil
+}
+
+// forwards reports whether this node forwards commands while another leads.
+func (srv *Server) forwards() bool {
+	r := srv.opts.Replication
+	return r != nil && r.Uplink != nil && srv.set.RaftRedirect.Get() != "moved"
+}
+
+// awaitLeader parks the session until there is a leader, or leaderWait is over. The commands to run then are in
+// back. If a leader appears just before the session is parked, the housekeeper's next round wakes it.
+func (f *forwarding) awaitLeader() {
+	s := f.s
+	if f.since == 0 || f.since > s.call.Now {
+		f.since = s.call.Now
+	}
+	s.pub.argMemory.Store(int64(cap(f.back)))
+	s.park(f)
+	if !s.srv.leaderless.Add(s.conn) {
+		f.gaveUp = true
+		s.conn.Wake()
+	}
+}
+
+// reachable reports whether this node leads, can forward commands, or can name the leader.
+func (f *forwarding) reachable() bool {
+	s := f.s
+	if d := &s.srv.durable; s.srv.special.Load()&specialFollowing == 0 && (d.Turn == nil || d.Turn() != 0) {
+		return true
+	}
+	if s.redirected() {
+		_, leader := s.srv.opts.Replication.Leader()
+		return leader != ""
+	}
+	return s.srv.uplink(s.conn.Loop()) != nil
+}
+
+// waitsForLeader resumes a session that waits for a leader.
+func (f *forwarding) waitsForLeader() bool {
+	s := f.s
+	if !f.gaveUp {
+		waited := s.call.Now - f.since
+		late := waited < 0 || waited >= int64(leaderWait)
+		if !f.reachable() && !late {
+			return false
+		}
+		f.gaveUp = late
+	}
+	s.srv.leaderless.Remove(s.conn)
+	return f.goBack()
 }

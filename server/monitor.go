@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -66,7 +68,7 @@ func (m *monitors) feed(c *call, cmd *command, args [][]byte) {
 func (m *monitors) line(b []byte, c *call, cmd *command, args [][]byte) []byte {
 	from, s := directAddr, c.client
 	if s != nil {
-		from = s.addr()
+		from = s.pub.addr()
 		if local := s.conn.LocalAddr(); isUnix(local) {
 			from = "unix:" + local.String()
 		}
@@ -88,7 +90,7 @@ func (m *monitors) send(c *call, lines []byte) {
 			c.Out = append(c.Out, lines...)
 			continue
 		}
-		to.deliver(lines)
+		to.pub.deliver(lines)
 	}
 }
 
@@ -109,13 +111,155 @@ func appendMonitored(line []byte, args [][]byte) []byte {
 }
 
 // deliver sends b, which is not a reply, to the client. Any goroutine may call it.
-func (s *session) deliver(b []byte) {
-	s.conn.Write(b)
-	unsent := s.conn.Pending()
+func (p *public) deliver(b []byte) {
+	p.conn.Write(b)
+	unsent := p.conn.Pending()
 	if unsent == 0 {
 		return
 	}
-	if s.charge(); unsent > s.OutputLimit() {
-		s.conn.Close(errOutput)
+	if p.charge(); unsent > p.outputLimit() {
+		p.conn.Close(errOutput)
 	}
+}
+
+// redactedText replaces a secret.
+const redactedText = "(redacted)"
+
+// redaction replaces arguments in a copy.
+type redaction struct {
+	args   [][]byte
+	copied bool
+}
+
+// hide replaces args[from:to].
+func (r *redaction) hide(from, to int) {
+	if to = min(to, len(r.args)); from < to && !r.copied {
+		r.args, r.copied = slices.Clone(r.args), true
+	}
+	for i := from; i < to; i++ {
+		r.args[i] = []byte(redactedText)
+	}
+}
+
+// redact returns args with secrets replaced, for MONITOR and the slow log. It does not change
+// args, and returns args itself if it holds no secret. Where a client gives a secret, redact shows only what it understands: a
+// word that is misspelt or left out must not make it show the secret.
+func (srv *Server) redact(cmd *command, args [][]byte) [][]byte {
+	r := redaction{args: args}
+	switch cmd.Full {
+	case "auth":
+		r.hide(1, len(args))
+	case "hello":
+		r.hello()
+	case "config|set":
+		srv.redactConfig(&r)
+	case "command|getkeys", "command|getkeysandflags":
+		srv.redactInner(&r, 2)
+	case "eval", "eval_ro":
+		r.script(1)
+	case "script|load":
+		r.script(2)
+	default:
+		named := secretNames()
+		if cmd.Group == "connection" || cmd.Group == "server" { // elsewhere, these words may be data
+			named = append(named, "auth", "auth2", "pass", "password")
+		}
+		for i := 1; i < len(args); i++ {
+			if isAnyOf(args[i], named) {
+				r.hide(i+1, len(args))
+				break
+			}
+		}
+	}
+	return r.args
+}
+
+// secretNames returns the names of directives that hold secrets, here or in Redis. (registry.Secret would look up every
+// argument of every command.)
+func secretNames() []string {
+	return []string{"requirepass", "http-password", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"}
+}
+
+func isAnyOf(word []byte, names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return len(n) == len(word) && resp.EqualFold(word, n) })
+}
+
+// hello shows the version, and SETNAME with its name.
+func (r *redaction) hello() {
+	for i := 1; i < len(r.args); {
+		_, version := resp.ParseInt(r.args[i])
+		switch {
+		case resp.EqualFold(r.args[i], "AUTH"):
+			r.hide(i+1, i+3)
+			i += 3
+		case resp.EqualFold(r.args[i], "SETNAME"):
+			i += 2
+		case i == 1 && version && len(r.args[i]) == 1:
+			i++
+		default:
+			r.hide(i, i+1)
+			i++
+		}
+	}
+}
+
+// redactConfig shows the directives that hold no secret, and their values. A value that is the name of one that does
+// counts as a name: the client may have left out the value before it.
+func (srv *Server) redactConfig(r *redaction) {
+	secret := func(i int) bool { return i < len(r.args) && srv.registry.Secret(string(r.args[i])) }
+	for i := 2; i < len(r.args); {
+		switch {
+		case secret(i):
+			r.hide(i+1, i+2)
+			i += 2
+		case srv.registry.Known(string(r.args[i])):
+			if i++; !secret(i) {
+				i++
+			}
+		default:
+			r.hide(i, i+2)
+			i += 2
+		}
+	}
+}
+
+// redactInner redacts the command that begins at from.
+func (srv *Server) redactInner(r *redaction, from int) {
+	if len(r.args) <= from {
+		return
+	}
+	inner, text := srv.table.resolve(r.args[from:])
+	if inner == nil || text != "" || inner.Parent != nil && inner.Parent.Name == "COMMAND" {
+		r.hide(from+1, len(r.args))
+		return
+	}
+	if got := srv.redact(inner, r.args[from:]); len(got) > 0 && &got[0] != &r.args[from] {
+		r.args = append(slices.Clone(r.args[:from]), got...)
+	}
+}
+
+// script hides a script that goes with a secret, and its arguments.
+func (r *redaction) script(at int) {
+	if callsSecrets(r.args[at]) {
+		r.hide(at, len(r.args))
+	}
+}
+
+// callsSecrets reports whether a script names a command or a directive that goes with a secret, such as redis.call('AUTH', …).
+func callsSecrets(text []byte) bool {
+	text = bytes.ToLower(text)
+	return slices.ContainsFunc(append(secretNames(), "auth", "hello"), func(name string) bool {
+		for rest := text; ; {
+			i := bytes.Index(rest, []byte(name))
+			if i < 0 {
+				return false
+			}
+			after := i + len(name)
+			quoted := i > 0 && after < len(rest) && rest[i-1] == rest[after] && (rest[after] == '\'' || rest[after] == '"')
+			if quoted || i > 1 && rest[i-1] == '[' && after < len(rest) && rest[after] == ']' {
+				return true
+			}
+			rest = rest[after:]
+		}
+	})
 }

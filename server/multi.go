@@ -101,13 +101,13 @@ const queuedOverhead = 64
 // watchMost is the most keys that a client may watch.
 const watchMost = 1024
 
-// inMulti reports whether the session queues its commands.
-func (s *session) inMulti() bool { return s.multi != nil && s.multi.open }
+// isOpen reports whether the session queues its commands.
+func (m *multi) isOpen() bool { return m != nil && m.open }
 
 // breaks notes that a command could not be queued, so that EXEC runs none.
-func (s *session) breaks() {
-	if s.inMulti() {
-		s.multi.broken = true
+func (m *multi) breaks() {
+	if m.isOpen() {
+		m.broken = true
 	}
 }
 
@@ -131,7 +131,7 @@ func (s *session) endMulti() {
 	if s.multi == nil {
 		return
 	}
-	s.unwatch()
+	s.multi.unwatch(s.fwd)
 	s.multi = nil
 	s.showMulti()
 }
@@ -150,39 +150,40 @@ func (s *session) showMulti() {
 	countClient(&s.srv.watching, s.pub.watched.Swap(int32(watched)) > 0, watched > 0)
 }
 
-func (s *session) unwatch() {
-	for _, w := range s.multi.watched {
+// unwatch forgets what is watched, here and at the leader.
+func (m *multi) unwatch(f *forwarding) {
+	for _, w := range m.watched {
 		w.Stop()
 	}
-	s.multi.watched = nil
-	if st := s.multi.stream; st != nil && s.fwd.stream == st {
-		s.closeStream()
+	m.watched = nil
+	if m.stream != nil && f.stream == m.stream {
+		f.close()
 	}
 }
 
 // multiRows are the commands of transactions.
 func multiRows() []row {
 	cmd := handler.Rows[call]("transactions", "O(1)", spec.Client|spec.Now|spec.Loading|spec.Stale|spec.Fast)
-	watch := cmd("WATCH", -2, 0, "Makes EXEC do nothing if one of the keys has changed by then.", (*call).watch, spec.Several(spec.Key("key")))
+	watch := cmd("WATCH", -2, 0, "Makes EXEC do nothing if one of the keys has changed by then.", watch, spec.Several(spec.Key("key")))
 	watch.FirstKey, watch.LastKey, watch.Step, watch.KeyFlags = 1, -1, 1, []string{"RO"}
 	watch.Flags |= spec.Lead | spec.Watch
-	exec := cmd("EXEC", 1, 0, "Runs the commands since MULTI in one atomic step.", (*call).exec)
+	exec := cmd("EXEC", 1, 0, "Runs the commands since MULTI in one atomic step.", execCommand)
 	exec.Flags &^= spec.Fast
-	unwatch := cmd("UNWATCH", 1, 0, "Forgets the keys that WATCH has named.", (*call).unwatch)
+	unwatch := cmd("UNWATCH", 1, 0, "Forgets the keys that WATCH has named.", unwatch)
 	unwatch.Flags &^= spec.Now
 	return []row{
-		cmd("MULTI", 1, 0, "Begins a transaction: the commands up to EXEC are queued.", (*call).multi),
+		cmd("MULTI", 1, 0, "Begins a transaction: the commands up to EXEC are queued.", multiCommand),
 		exec,
-		cmd("DISCARD", 1, 0, "Forgets the commands since MULTI.", (*call).discard),
+		cmd("DISCARD", 1, 0, "Forgets the commands since MULTI.", discard),
 		watch,
 		unwatch,
 	}
 }
 
-func (c *call) multi() {
+func multiCommand(c *call) {
 	s := c.client
 	switch {
-	case s.inMulti():
+	case s.multi.isOpen():
 		c.Fail("ERR MULTI calls can not be nested")
 		return
 	case s.multi == nil:
@@ -193,8 +194,8 @@ func (c *call) multi() {
 	c.OK()
 }
 
-func (c *call) discard() {
-	if !c.client.inMulti() {
+func discard(c *call) {
+	if !c.client.multi.isOpen() {
 		c.Fail("ERR DISCARD without MULTI")
 		return
 	}
@@ -202,9 +203,9 @@ func (c *call) discard() {
 	c.OK()
 }
 
-func (c *call) watch() {
+func watch(c *call) {
 	s := c.client
-	if s.inMulti() {
+	if s.multi.isOpen() {
 		c.Fail("ERR WATCH inside MULTI is not allowed")
 		return
 	}
@@ -223,16 +224,16 @@ func (c *call) watch() {
 	c.OK()
 }
 
-func (c *call) unwatch() {
+func unwatch(c *call) {
 	if m := c.client.multi; m != nil && !m.open {
 		c.client.endMulti()
 	}
 	c.OK()
 }
 
-func (c *call) exec() {
+func execCommand(c *call) {
 	s := c.client
-	if !s.inMulti() {
+	if !s.multi.isOpen() {
 		c.Fail("ERR EXEC without MULTI")
 		return
 	}

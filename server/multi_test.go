@@ -303,7 +303,7 @@ func TestMultiIsShown(t *testing.T) {
 	m.do("MONITOR")
 	shows := func(want string) {
 		t.Helper()
-		got := c.s.describe(0)
+		got := describe(c.s, 0)
 		for _, field := range strings.Fields(want) {
 			if !strings.Contains(got, " "+field+" ") {
 				t.Errorf("no %s in %s", field, got)

@@ -96,6 +96,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	s := &session{srv: srv, conn: c, life: c.Life()}
 	s.call = srv.newCall(0, resp.RESP2, nil)
 	s.call.client, s.call.Client = s, s
+	s.pub.srv, s.pub.conn = srv, c
 	s.rd.Wide, s.rd.Long = srv.wide, srv.long
 	s.subs.Topics, s.subs.Owner = &srv.topics, s
 	far, forwarded := c.(*uplink.Conn)
@@ -125,7 +126,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 			refuse = errMaxClients
 		}
 		if oldest != nil {
-			srv.log.Log(context.Background(), LevelVerbose, "client closed", "id", oldest.id, "addr", oldest.addr(), "reason", errGaveWay)
+			srv.log.Log(context.Background(), LevelVerbose, "client closed", "id", oldest.id, "addr", oldest.pub.addr(), "reason", errGaveWay)
 			oldest.conn.Close(errGaveWay)
 		}
 	}
@@ -145,7 +146,7 @@ func (s *session) adopt(client *uplink.Client) {
 		s.pub.resp3.Store(true)
 	}
 	if nameError([]byte(client.Name), errClientName) == "" {
-		s.storeText(&s.pub.name, []byte(client.Name))
+		s.pub.storeText(&s.pub.name, []byte(client.Name))
 	}
 }
 

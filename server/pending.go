@@ -1,9 +1,13 @@
 package server
 
 import (
+	"context"
+	"errors"
+	"math"
 	"sync/atomic"
 	"time"
 
+	"limitdb/engine"
 	"limitdb/server/handler"
 )
 
@@ -35,7 +39,7 @@ type pending interface {
 // park stops the session until p is over. Every wake-up resumes p.
 func (s *session) park(p pending) {
 	s.pending, s.yielded = p, false
-	s.setParked(true)
+	s.pub.setParked(true)
 }
 
 // yield stops the session until the others have had their turn. It then goes on with p, as after park.
@@ -47,12 +51,12 @@ func (s *session) yield(p pending) {
 // unpark lets the session run again.
 func (s *session) unpark() {
 	s.pending, s.yielded = nil, false
-	s.setParked(false)
+	s.pub.setParked(false)
 }
 
-// setParked publishes whether the session waits for something.
-func (s *session) setParked(on bool) {
-	countClient(&s.srv.parked, s.pub.parked.Swap(on), on)
+// setParked publishes whether the client waits for something.
+func (p *public) setParked(on bool) {
+	countClient(&p.srv.parked, p.parked.Swap(on), on)
 }
 
 // nextTurn is the pending of a session that has yielded between two commands.
@@ -63,7 +67,7 @@ func (nextTurn) resume(*session) bool { return true }
 // Resume implements transport.Session.
 func (s *session) Resume() (more bool) {
 	defer s.contain()
-	s.release()
+	s.owed.release()
 	if !s.life.Open() {
 		return true
 	}
@@ -86,7 +90,7 @@ func (s *session) Resume() (more bool) {
 func (s *session) resumed() bool {
 	mark := len(s.call.Out)
 	s.call.Failed = false
-	away := s.away() // what comes from the leader waits for nothing here
+	away := s.fwd.away() // what comes from the leader waits for nothing here
 	done := s.pending.resume(s)
 	if cmd := s.pub.lastCmd.Load(); cmd != nil && !away {
 		s.tell(cmd, mark)
@@ -114,13 +118,13 @@ func (s *session) roomWhileParked() bool {
 // still be sent.
 func (s *session) EOF() (done bool) {
 	s.eof = true
-	if s.away() && s.rd.Buffered() == 0 && len(s.fwd.back) == 0 && s.fwd.stream != nil {
+	if s.fwd.away() && s.rd.Buffered() == 0 && len(s.fwd.back) == 0 && s.fwd.stream != nil {
 		s.fwd.stream.End()
 	}
 	if s.pub.waits.Load() != nil {
 		s.conn.Wake() // a client that has disconnected gives up its place
 	}
-	return s.pending == nil && !s.owing()
+	return s.pending == nil && !s.owed.owing()
 }
 
 // end closes the connection if no more replies will come.
@@ -128,7 +132,7 @@ func (s *session) end() {
 	if s.eof && s.pending == nil {
 		s.life.Drain(errEOF)
 	}
-	if s.life.Draining() && !s.owing() {
+	if s.life.Draining() && !s.owed.owing() {
 		s.conn.CloseAfterFlush(s.life.Reason())
 	}
 }
@@ -215,5 +219,236 @@ func (w *sleeping) resume(*session) bool {
 		return false
 	}
 	w.call.slept(w.cmd, w.whole)
+	return true
+}
+
+// waiting is a command that holds its reply back until the engine has decided (WAIT). Its
+// session is parked and has no goroutine; the engine wakes the connection. The wait does not
+// count as the command's time.
+type waiting struct {
+	*engine.Waiter
+	handler.Wait
+	cmd *command
+}
+
+// The errors that a wait can end with, besides the engine's.
+var (
+	errWaitUnblocked = errors.New("unblocked by CLIENT UNBLOCK ERROR")
+	errWaitRefused   = errors.New("the log cannot be written")
+)
+
+// MayWait implements handler.Client.
+func (s *session) MayWait(w *engine.Waiter, most int64) {
+	if s.mayWait() == nil {
+		w.Owner, w.Until = s.conn, s.call.Now+min(most, math.MaxInt64-s.call.Now)
+	}
+}
+
+// Await implements handler.Client.
+func (s *session) Await(ew *engine.Waiter, told handler.Wait) {
+	w := &waiting{Waiter: ew, Wait: told, cmd: s.call.cmd}
+	if before := s.pub.waits.Load(); before != nil { // it has been asked again
+		w.cmd = before.cmd
+	}
+	s.pub.argMemory.Store(w.Size)
+	s.pub.waits.Store(w)
+	s.park(w)
+	if s.mayWait() != nil || w.outdated() { // it changed when this wait was not yet visible
+		s.conn.Wake()
+	}
+}
+
+// outdated reports whether the request must be asked again.
+func (w *waiting) outdated() bool { return w.Outdated != nil && w.Outdated() }
+
+// mayWait returns nil if this client may wait, and otherwise an error that says why not.
+func (s *session) mayWait() error {
+	switch {
+	case s.srv.special.Load()&specialMisconf != 0:
+		return errWaitRefused
+	case s.srv.stopping.Load():
+		return errStopped
+	case s.eof: // a client that has finished sending has probably gone
+		return errEOF
+	}
+	return nil
+}
+
+// resume replies if w has been decided or must be given up.
+func (w *waiting) resume(s *session) bool {
+	if !w.Done() {
+		switch cause := s.mayWait(); {
+		case cause == errWaitRefused:
+			s.srv.states().Cancel(s.call.Now, w.Waiter, cause)
+		case cause != nil:
+			s.srv.states().Cancel(s.call.Now, w.Waiter, nil) // it is denied
+		case w.outdated() && s.srv.states().Withdraw(s.call.Now, w.Waiter):
+			s.call.Failed = false
+			if !w.Anew() {
+				return false
+			}
+			w.ends(s)
+			return true
+		case !w.Done():
+			return false // it was woken for another reason, or only its answer waits
+		}
+	}
+	s.call.Failed = false
+	switch _, _, err := w.Result(); err {
+	case errWaitUnblocked:
+		s.call.Fail(errUnblocked)
+	case errWaitRefused:
+		s.call.Fail(*s.srv.misconf.Load())
+	default:
+		w.Reply(w.Key())
+	}
+	w.ends(s)
+	return true
+}
+
+// ends forgets the wait, after the reply.
+func (w *waiting) ends(s *session) {
+	s.pub.waits.Store(nil)
+	s.pub.argMemory.Store(0)
+	if s.call.Failed {
+		s.stripe.Fail(w.cmd.ID)
+	}
+}
+
+// unblock ends the client's wait with cause, or with a denial if cause is nil. It reports
+// whether the session was waiting. Any goroutine may call it.
+func (p *public) unblock(now int64, cause error) bool {
+	w := p.waits.Load()
+	if w == nil || !p.srv.states().Cancel(now, w.Waiter, cause) {
+		return false
+	}
+	p.conn.Wake()
+	return true
+}
+
+// checkWaits makes every session that waits check whether it still may, and whether it must ask
+// again.
+func (srv *Server) checkWaits() {
+	srv.clients.each(func(s *session) {
+		if s.pub.waits.Load() != nil {
+			s.conn.Wake()
+		}
+	})
+}
+
+// ringMost is the longest sleep before ring reads the clock again. The engine's deadlines are
+// in that clock's time, which may be set while a sleep runs in monotonic time.
+const ringMost = time.Second / 4
+
+// ring makes the engine decide the requests that wait, when their time has come.
+func (srv *Server) ring(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		srv.pulses.ring.Rest()
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-srv.states().Sooner():
+		case <-srv.swapped:
+		}
+		srv.pulses.ring.Beat(srv.clock.Now())
+		if next := srv.states().Wake(srv.clock.Now()); next != math.MaxInt64 {
+			timer.Reset(min(ringMost, max(0, time.Duration(next-srv.clock.Now()))))
+		}
+	}
+}
+
+// Turns. A session runs commands until its connection's turn is over. Then it yields: it keeps
+// the rest of its input, and continues when the others have had their turn. To know when, it
+// reads the clock once every handler.LookAtClock commands. A command that is timed by itself has read it
+// already.
+//
+// A command that may take longer than a turn runs in steps, and may yield between any two of
+// them. Other clients' commands may then run in between, as commands on another loop always
+// can. So each step sees the state at its own time.
+
+// spent reports whether the session's turn is over.
+func (s *session) spent() bool {
+	return s.srv.clock.Now()-s.call.Now-s.behind >= int64(s.conn.Turn())
+}
+
+// overTurn is spent after a number of commands. It reads the clock only if it must.
+func (s *session) overTurn(ran int) bool {
+	if s.slow > 0 && s.slow >= int64(s.conn.Turn()) {
+		return true
+	}
+	s.call.Ran += ran
+	if s.call.Ran < handler.LookAtClock && s.srv.special.Load()&specialMonitor == 0 {
+		return false
+	}
+	s.call.Ran = 0
+	return s.spent()
+}
+
+// stepping is a command that has yielded.
+type stepping struct {
+	cmd    *command
+	step   func() (done bool)
+	args   []string // for the slow log, as it keeps them
+	reply  []byte   // the reply so far, which is sent as a whole
+	holds  int64    // bytes of its results so far and of the arguments that it keeps
+	took   int64
+	failed bool
+}
+
+// Steps implements handler.Client. It runs the command's steps until the session's turn is over.
+func (s *session) Steps(lasting func(), step func() (done bool)) {
+	c, start := &s.call, int64(0)
+	mark := len(c.Out)
+	for !step() {
+		now := s.srv.clock.Now()
+		if start == 0 {
+			start = now
+		}
+		if now-c.Now-s.behind < int64(s.conn.Turn()) {
+			continue
+		}
+		if lasting != nil {
+			lasting()
+		}
+		st := &stepping{cmd: c.cmd, step: step}
+		st.suspend(s, now-start, mark)
+		s.yield(st)
+		return
+	}
+}
+
+// suspend keeps the progress of the command after a turn of took nanoseconds, and its reply, which begins at
+// mark.
+func (st *stepping) suspend(s *session, took int64, mark int) {
+	c := &s.call
+	s.slow += took
+	st.took += took
+	st.failed = c.Failed
+	st.reply = append(st.reply, c.Out[mark:]...)
+	c.Out = c.Out[:mark]
+	st.holds, c.Holds = c.Holds, 0
+	s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
+}
+
+// resume gives the command another turn.
+func (st *stepping) resume(s *session) bool {
+	start, mark := s.srv.clock.Now(), len(s.call.Out)
+	s.call.Failed, s.call.Holds = st.failed, st.holds
+	done := st.step()
+	for !done && s.life.Open() && !s.spent() {
+		done = st.step()
+	}
+	st.suspend(s, s.srv.clock.Now()-start, mark)
+	if !done {
+		s.conn.Yield()
+		return false
+	}
+	s.pub.stepMemory.Store(0)
+	s.stripe.Record(st.cmd.ID, nil, st.took, st.failed)
+	s.pub.noteSlow(st.args, s.call.Now, st.took)
+	s.call.Out = append(s.call.Out, st.reply...)
 	return true
 }

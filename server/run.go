@@ -1,8 +1,11 @@
 package server
 
 import (
+	"bytes"
+	"strings"
 	"time"
 
+	"limitdb/resp"
 	"limitdb/server/handler"
 	"limitdb/server/latency"
 	"limitdb/server/limits"
@@ -93,7 +96,7 @@ func (s *session) doneTimed(p phase, took int64, special uint32) {
 		}
 	}
 	if p != byItself || s.pending == nil {
-		s.logSlow(c.cmd, c.Args, took)
+		s.pub.logSlow(c.cmd, c.Args, c.Now, took)
 	}
 }
 
@@ -136,10 +139,10 @@ func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 	s.count()
 }
 
-// logSlow logs a command that has run for took nanoseconds, if that is slow.
-func (s *session) logSlow(cmd *command, args [][]byte, took int64) {
-	if s.srv.isSlow(took) {
-		s.noteSlow(slowlog.Cut(s.srv.redact(cmd, args)), took)
+// logSlow logs a command that has run at a time for took nanoseconds, if that is slow.
+func (p *public) logSlow(cmd *command, args [][]byte, at, took int64) {
+	if p.srv.isSlow(took) {
+		p.noteSlow(slowlog.Cut(p.srv.redact(cmd, args)), at, took)
 	}
 }
 
@@ -150,12 +153,12 @@ func (srv *Server) isSlow(took int64) bool {
 }
 
 // noteSlow is logSlow for arguments that were redacted and cut before.
-func (s *session) noteSlow(args []string, took int64) {
-	if !s.srv.isSlow(took) {
+func (p *public) noteSlow(args []string, at, took int64) {
+	if !p.srv.isSlow(took) {
 		return
 	}
-	s.srv.slowlog.Add(int(s.srv.set.SlowlogMaxLen.Get()), slowlog.Entry{
-		At: s.call.Now / int64(time.Second), Micros: took / int64(time.Microsecond), Args: args, Addr: s.addr(), Name: loadText(&s.pub.name),
+	p.srv.slowlog.Add(int(p.srv.set.SlowlogMaxLen.Get()), slowlog.Entry{
+		At: at / int64(time.Second), Micros: took / int64(time.Microsecond), Args: args, Addr: p.addr(), Name: loadText(&p.name),
 	})
 }
 
@@ -176,4 +179,174 @@ func (srv *Server) offerLatency(cmd *command, now, took int64) {
 		name = eventFastCommand
 	}
 	srv.latency.Add(name, latency.Sample{At: now / int64(time.Second), MS: ms})
+}
+
+// execute runs one command, and applies CLIENT REPLY and CLIENT CACHING to it.
+func (s *session) execute(args [][]byte) {
+	caching := s.tracking.announced()
+	var keys [][]byte
+	if caching {
+		keys = readBy(s, args)
+	}
+	if s.replies == replyOn {
+		s.executeOne(args)
+	} else {
+		s.executeSilenced(args)
+	}
+	if caching && s.tracking.announced() && !s.holds() {
+		s.tracking.invalidate(s, args[0], keys)
+	}
+}
+
+// executeSilenced runs one command and drops its reply, unless it is CLIENT REPLY ON.
+func (s *session) executeSilenced(args [][]byte) {
+	s.kept = len(s.call.Out)
+	if s.replies == replySkip {
+		s.replies = replySkipping
+	}
+	s.executeOne(args)
+	switch s.replies {
+	case replyOn: // the command was CLIENT REPLY ON, or RESET
+		return
+	case replySkipping:
+		s.replies = replyOn
+	}
+	s.call.Out = s.call.Out[:min(s.kept, len(s.call.Out))]
+	s.mute = s.pending != nil
+}
+
+func (s *session) executeOne(args [][]byte) {
+	c, special, p := &s.call, s.srv.special.Load()|s.early, byItself
+	if s.multi.isOpen() {
+		p = queued
+	}
+	c.Args = args
+	v, text := c.admit(p, special)
+	cmd := c.cmd
+	if v != away && s.fwd.postpone(args) {
+		return
+	}
+	switch v {
+	case nonesuch:
+		s.unknown(args)
+		return
+	case refused:
+		if crossProtocol(args) {
+			s.closeCrossProtocol(args)
+		} else {
+			s.reject(cmd, text)
+		}
+		return
+	case paused:
+		s.holdBack(args)
+		return
+	case away:
+		s.elsewhere(cmd, args, special)
+		return
+	}
+	if p == queued {
+		if cmd.Flags&spec.Now == 0 {
+			s.enqueue(cmd, args)
+			return
+		}
+		if special&specialFollowing != 0 && s.forwarding().exec(cmd, args) {
+			return
+		}
+	}
+	s.invoke(cmd, args, special)
+}
+
+// find returns the command of that name, or nil. A pipeline usually repeats one command, so
+// find compares the last one first.
+func (s *session) find(name []byte) *command {
+	if s.last != nil && bytes.Equal(name, s.lastName) {
+		return s.last
+	}
+	cmd := s.srv.table.find(name)
+	if cmd != nil {
+		s.last, s.lastName = cmd, append(s.lastName[:0], name...)
+	}
+	return cmd
+}
+
+// unknown replies to a command that there is not.
+func (s *session) unknown(args [][]byte) {
+	s.multi.breaks()
+	if text := s.tooLarge(args); text != "" {
+		s.call.Fail(text)
+		return
+	}
+	s.srv.counters.unknown.Add(1)
+	if crossProtocol(args) {
+		s.closeCrossProtocol(args)
+		return
+	}
+	s.call.Fail(s.srv.unknownCommand(args))
+}
+
+// resolve returns the command or subcommand that args call, and nil if there is no such command.
+func (t *commands) resolve(args [][]byte) (cmd *command, text string) {
+	if cmd = t.find(args[0]); cmd == nil {
+		return nil, ""
+	}
+	return cmd.resolve(args)
+}
+
+// resolve returns the command or subcommand that args call; args begin with c's name. If
+// there is none, or the number of arguments is wrong, text is the error to reply with.
+func (c *command) resolve(args [][]byte) (cmd *command, text string) {
+	if len(c.subs) > 0 && len(args) > 1 {
+		sub := c.sub(args[1])
+		if sub == nil && c.Run == nil {
+			return c, c.NoSubcommand(args[1])
+		}
+		if sub != nil {
+			c = sub
+		}
+	}
+	if !c.ArityOK(len(args)) || c.Run == nil {
+		return c, c.WrongArity()
+	}
+	return c, ""
+}
+
+// closeCrossProtocol closes the connection of a client that speaks another protocol.
+func (s *session) closeCrossProtocol(args [][]byte) {
+	s.srv.counters.crossProtocol.Add(1)
+	s.srv.log.Warn("the connection is closed: an HTTP request came to the RESP port", "addr", s.pub.addr(), "line", logged(args[0]))
+	s.call.Out = s.call.Out[:0]
+	s.conn.Close(errCross)
+}
+
+// unknownCommand returns the reply to an unknown command, in Redis' words.
+func (srv *Server) unknownCommand(args [][]byte) string {
+	var b strings.Builder
+	b.WriteString("ERR unknown command '")
+	b.WriteString(resp.Excerpt(args[0]))
+	b.WriteString("', with args beginning with: ")
+	for _, a := range args[1:] {
+		if b.Len() > 256 {
+			break
+		}
+		b.WriteString("'" + resp.Excerpt(a) + "' ")
+	}
+	return spec.Aside(b.String(), srv.table.Hint(args[0]))
+}
+
+// crossProtocol reports whether args look like HTTP. No client library sends these words.
+func crossProtocol(args [][]byte) bool {
+	switch {
+	case resp.EqualFold(args[0], "POST"), resp.EqualFold(args[0], "HOST:"):
+		return true
+	case resp.EqualFold(args[0], "GET"), resp.EqualFold(args[0], "HEAD"), resp.EqualFold(args[0], "PUT"):
+		return len(args) == 3 && bytes.HasPrefix(args[2], []byte("HTTP/"))
+	}
+	return false
+}
+
+// reject replies with an error instead of running the command.
+func (s *session) reject(cmd *command, text string) {
+	s.multi.breaks()
+	s.stripe.Reject(cmd.ID)
+	s.call.Fail(text)
 }

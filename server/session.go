@@ -77,8 +77,10 @@ type session struct {
 	pub public
 }
 
-// public holds the fields of a session that other goroutines may read.
+// public holds the fields of a session that other goroutines may read, and what they may do with it.
 type public struct {
+	srv                      *Server
+	conn                     transport.Conn
 	created                  int64
 	name, libName, libVer    atomic.Pointer[string]
 	lastCmd                  atomic.Pointer[command]
@@ -116,17 +118,20 @@ const (
 // unauthOutput is the most bytes of replies that the server holds for a client before AUTH.
 const unauthOutput = 64 << 10
 
-// OutputLimit returns the most bytes of unsent replies that the client may have.
-func (s *session) OutputLimit() int64 {
-	if !s.pub.authed.Load() {
+// OutputLimit implements handler.Client.
+func (s *session) OutputLimit() int64 { return s.pub.outputLimit() }
+
+// outputLimit returns the most bytes of unsent replies that the client may have.
+func (p *public) outputLimit() int64 {
+	if !p.authed.Load() {
 		return unauthOutput
 	}
-	return s.srv.set.ClientOutputBufferLimit.Get(s.class()).Most()
+	return p.srv.set.ClientOutputBufferLimit.Get(p.class()).Most()
 }
 
 // class returns the class whose client-output-buffer-limit applies to the client.
-func (s *session) class() config.ClientClass {
-	if s.pub.subscribed.Load() > 0 {
+func (p *public) class() config.ClientClass {
+	if p.subscribed.Load() > 0 {
 		return config.PubSubClient
 	}
 	return config.NormalClient
@@ -147,7 +152,7 @@ func (srv *Server) MostUnsent() int64 {
 }
 
 // addr returns the peer's address as CLIENT LIST shows it.
-func (s *session) addr() string { return addrText(s.conn.RemoteAddr(), s.conn.LocalAddr()) }
+func (p *public) addr() string { return addrText(p.conn.RemoteAddr(), p.conn.LocalAddr()) }
 
 func (s *session) setAuthed(on bool) {
 	s.authed = on

@@ -353,7 +353,7 @@ func TestExemptBytesFollowTheClients(t *testing.T) {
 	hog, c := ts.client(), ts.client()
 	grow := func(c *testClient, n int64) {
 		c.conn.pending = n
-		c.s.charge()
+		c.s.pub.charge()
 	}
 	counted := func(all, exempt int64) {
 		t.Helper()

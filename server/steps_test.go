@@ -330,7 +330,7 @@ func TestClientListInSteps(t *testing.T) {
 	var want strings.Builder
 	for i, other := range all {
 		if i%3 == 0 {
-			want.WriteString(other.s.describe(ts.clock.Now()) + "\n")
+			want.WriteString(describe(other.s, ts.clock.Now()) + "\n")
 		}
 	}
 	if _, list, _ := strings.Cut(got, "\r\n"); !strings.HasPrefix(list, want.String()+fmt.Sprintf("id=%d ", c.s.id)) { // its own memory varies

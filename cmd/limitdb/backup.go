@@ -157,7 +157,7 @@ func storeArchive(path string, files []backups.File, at time.Time) (err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return cmp.Or(os.Rename(tmp, path), disk.SyncDir(filepath.Dir(path)))
+	return cmp.Or(os.Rename(tmp, path), disk.OS{}.SyncDir(filepath.Dir(path)))
 }
 
 // beginBackup opens a backup. The files read from the server as they are read.
@@ -286,7 +286,7 @@ func restore(from, to string, in io.Reader) (checked serve.Checked, err error) {
 	} else if err := os.Remove(filepath.Join(copied, backups.SumsFile)); err != nil {
 		return checked, err
 	}
-	return checked, cmp.Or(os.Rename(copied, to), disk.SyncDir(filepath.Dir(to)))
+	return checked, cmp.Or(os.Rename(copied, to), disk.OS{}.SyncDir(filepath.Dir(to)))
 }
 
 // unpack makes a copy of a backup, as a directory.

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"limitdb/cmd/limitdb/cli"
+	"limitdb/cmd/limitdb/serve"
 	"limitdb/internal/english"
 	"limitdb/persistence"
-	"limitdb/state"
 )
 
 func checkCommand() *cobra.Command {

@@ -1,6 +1,8 @@
 package server
 
-import "limitdb/engine"
+import (
+	"limitdb/engine"
+)
 
 // Reads that a node serves from its own table while another node leads, after READONLY.
 
