@@ -16,22 +16,28 @@ func TestEachWaitEndsOnce(t *testing.T) {
 		event         func(ts *testServer, d *disk)
 		want          string
 	}{
-		{"pause", "INCR n",
+		{
+			"pause", "INCR n",
 			func(ts *testServer) { ts.client().do("CLIENT", "PAUSE", "100000", "WRITE") },
-			func(ts *testServer, _ *disk) { ts.client().do("CLIENT", "UNPAUSE") }, ":1\r\n"},
-		{"decision", "RL.TAKE n GCRA 1/m WAIT 2m",
+			func(ts *testServer, _ *disk) { ts.client().do("CLIENT", "UNPAUSE") }, ":1\r\n",
+		},
+		{
+			"decision", "RL.TAKE n GCRA 1/m WAIT 2m",
 			func(ts *testServer) { ts.client().do("RL.TAKE", "n", "GCRA", "1/m") },
-			func(ts *testServer, _ *disk) { ts.clock.Advance(time.Minute); ts.engine.Wake(ts.clock.Now()) }, "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60000\r\n"},
+			func(ts *testServer, _ *disk) { ts.clock.Advance(time.Minute); ts.engine.Wake(ts.clock.Now()) }, "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60000\r\n",
+		},
 		{"work", "SAVE", func(*testServer) {}, func(_ *testServer, d *disk) { d.saving <- nil }, "+OK\r\n"},
 		{"sleep", "DEBUG SLEEP 1.5", func(*testServer) {}, func(*testServer, *disk) { time.Sleep(1500 * time.Millisecond) }, "+OK\r\n"},
-		{"guess", "AUTH secret",
+		{
+			"guess", "AUTH secret",
 			func(ts *testServer) {
 				ts.client().do("CONFIG", "SET", "requirepass", "secret")
 				for range authBurst {
 					ts.client().do("AUTH", "wrong")
 				}
 			},
-			func(ts *testServer, _ *disk) { ts.passAuth(time.Minute) }, "+OK\r\n"},
+			func(ts *testServer, _ *disk) { ts.passAuth(time.Minute) }, "+OK\r\n",
+		},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
