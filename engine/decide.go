@@ -129,6 +129,15 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 	return nil
 }
 
+// Reserve takes cost from key at now in advance and writes the answer to *d, as
+// limit.Reserve does. If granted, the caller goes ahead after d.Wait, which is
+// at most maxWait nanoseconds unless maxWait is negative. The errors are those
+// of Take, and limit.ErrReserve for an algorithm that cannot reserve. After an
+// error nothing has changed.
+func (e OneKey) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
+	return e.updateOne(0, now, key, func(t *Txn) error { return t.Reserve(key, l, cost, maxWait, d) })
+}
+
 // Reset forgets key and reports whether it was live at now.
 func (e OneKey) Reset(now int64, key []byte) bool {
 	h, s := e.place(key)

@@ -143,6 +143,44 @@ func (t *Txn) decide(it *item, l *limit.Limit, cost int64, d *limit.Decision) er
 	return nil
 }
 
+// Reserve decides as Engine.Reserve does, and counts the decision. A reservation
+// would take from those that wait, so it is denied while they do.
+func (t *Txn) Reserve(key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
+	it, err := t.current(key)
+	if err != nil {
+		return err
+	}
+	state, err := it.stateFor(l)
+	if err != nil {
+		return err
+	}
+	buf := t.e.buffers.get()
+	next, err := limit.Reserve(l, state, t.now, cost, maxWait, *buf, d)
+	defer func() { t.e.buffers.put(buf, next) }()
+	if err != nil {
+		return err
+	}
+	if q, held := t.held(it); held && cost > 0 {
+		next = nil
+		if err := it.s.behind(t.now, q, state, &Request{Limit: *l, Cost: cost}, d); err != nil {
+			return err
+		}
+	}
+	if next != nil {
+		if err := t.write(it, it.Mark(l, cost, d), next); err != nil {
+			return err
+		}
+	}
+	it.limit, it.cost = l, cost
+	if d.Limited {
+		it.denied++
+	} else {
+		it.allowed++
+	}
+	t.Count(OutcomeOf(d.Limited))
+	return nil
+}
+
 // Peek answers as Decide would, and takes nothing.
 func (t *Txn) Peek(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	it, err := t.current(key)

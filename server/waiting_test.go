@@ -503,3 +503,39 @@ func heapBytesNow() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// A transaction takes nothing from those that wait: not by a reservation either, and not by a request that would replace what
+// the key holds. Nor does it remove the key for the latter.
+func TestTransactionsDoNotOvertake(t *testing.T) {
+	ts := newTestServer(t)
+	a, other := ts.client(), ts.client()
+	a.say("RL.TAKE k GCRA 10/s COST 10")
+	a.expect("a", a.say("RL.TAKE k GCRA 10/s COST 2 WAIT 1s"), "")
+	other.steps(ts,
+		[2]string{"MULTI", "OK"},
+		[2]string{"RL.RESERVE k GCRA 10/s", "QUEUED"},
+		[2]string{"RL.TAKE k GCRA 10/s", "QUEUED"},
+		[2]string{"RL.PEEK k GCRA 10/s COST 5", "QUEUED"},
+		[2]string{"EXEC", "[[1 10 0 200 1000] [1 10 0 200 1000] [1 10 0 500 1000]]"},
+	)
+	ts.pass(200 * time.Millisecond)
+	a.expect("a, when it was told", a.woken(), "[0 10 0 -1 1000]")
+}
+
+// RL.TAKE with PARTIAL and REPLACE gives the same replies in a transaction as by itself.
+func TestReplacesAPartInATransaction(t *testing.T) {
+	for _, txn := range []bool{false, true} {
+		ts := newTestServer(t)
+		c := ts.client()
+		c.say("RL.TAKE k FIXED 5/s")
+		if txn {
+			c.say("MULTI")
+		}
+		got := c.say("RL.TAKE k GCRA 10/s COST 12 PARTIAL REPLACE")
+		want := "[0 10 0 -1 1000 10]"
+		if txn {
+			got, want = c.say("EXEC"), "["+want+"]"
+		}
+		c.expect("a part", got, want)
+	}
+}

@@ -119,17 +119,13 @@ func decideIn(c *call, t *txn, plan handler.Plan) {
 
 // planIn carries out the plan in a transaction. It returns how much was granted of a part.
 func planIn(t *txn, p *request.Plan, key []byte, d *limit.Decision) (granted int64, err error) {
-	kind := p.Limit.Algorithm.Kind()
 	switch p.Op {
 	case request.Peek:
 		return 0, counted(t, engine.Peeked, t.Peek(key, &p.Limit, p.Cost, d))
 	case request.Refund:
 		return 0, counted(t, engine.Refunded, t.Refund(key, &p.Limit, p.Cost, d))
 	case request.Reserve:
-		err = t.Step(key, kind, func(now int64, state, dst []byte) ([]byte, error) {
-			return limit.Reserve(&p.Limit, state, now, p.Cost, p.MaxWait, dst, d)
-		})
-		return 0, counted(t, engine.OutcomeOf(d.Limited), err)
+		return 0, t.Reserve(key, &p.Limit, p.Cost, p.MaxWait, d)
 	}
 	r := p.Request()
 	return t.Take(key, &r, d)
