@@ -21,7 +21,7 @@ import (
 // number of elements of the plain one.
 //
 // A change is a few splices, which the engine applies where the body is (see Late). So it costs the
-// same however long the list is, and so does finding an element. A text that is not exactly what a
+// same however long the list is, and so does finding an element; but RPUSH moves the whole body. A text that is not exactly what a
 // number prints as turns the list back into the plain form, if that is within MaxCollection.
 //
 // Rejected: differences as varints, as LOG has them. They take 4 bytes or so, but need chunks
