@@ -16,11 +16,10 @@ func TestBackupIsTheStateOfOneIndex(t *testing.T) {
 	table := &list{states: map[string]string{}}
 	o := realOptions(t, "a", table)
 	o.TrailingBytes = 1 << 10 // so that the log is cut
-	n, err := Open(o, Disk{Dir: filepath.Join(dir, "node"), Address: freeAddress(t), Bootstrap: true})
+	n, err := Open(o, Disk{Dir: filepath.Join(dir, "node"), Address: freeAddress(t), Bootstrap: true, segment: 4 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.parts.stores.log.segment = 4 << 10
 	until(t, "a leader", func() bool { return n.Turn() != 0 })
 	stop, failed, decided := make(chan bool), make(chan error, 2), make(chan int, 1)
 	answered := make(chan int, 1)

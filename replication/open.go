@@ -25,6 +25,8 @@ type Disk struct {
 	Bootstrap bool
 	// Import returns the state with which that cluster begins, or nil if there is none. Import itself may be nil.
 	Import func() (*Import, error)
+
+	segment int64 // bytes at which a segment of the log is full, in tests; 0: segmentBytes
 }
 
 // The node's directory has a file "node", which says whose it is, Raft's log, the index that the log must reach, the
@@ -172,6 +174,9 @@ func openParts(o *Options, d Disk, who *identity) (parts, error) {
 	logs, err := raft.NewLogCache(logCache, g)
 	if err != nil {
 		return parts{}, errors.Join(err, s.close())
+	}
+	if d.segment > 0 {
+		s.log.segment = d.segment
 	}
 	return parts{logs: logs, stable: g, guarded: g, snapshots: snapshots, who: who, stores: &s, note: filepath.Join(d.Dir, noteFile), close: func() error {
 		return errors.Join(s.last.reach(s.log), s.close())

@@ -43,7 +43,7 @@ func clientRows() []row {
 			c.srv.pause.stop()
 			c.OK()
 		}),
-		sub("REPLY", 3, spec.Fast, "Turns replies on or off, or skips the next one.", clientReply, spec.Words("on-off-skip", "ON", "OFF", "SKIP")),
+		sub("REPLY", 3, spec.Fast|spec.NoMulti, "Turns replies on or off, or skips the next one.", clientReply, spec.Words("on-off-skip", "ON", "OFF", "SKIP")),
 		sub("NO-EVICT", 3, spec.Admin, "Keeps the connection open when others hold more than maxmemory-clients; those with NO-EVICT have as much to themselves.", clientNoEvict, onOff),
 		sub("NO-TOUCH", 3, spec.Fast, "Accepted; reading a key never changes it.", onOffOnly, onOff),
 		sub("TRACKING", -3, 0, "Turns on OPTIN, the only accepted mode of client-side caching; it caches nothing.", clientTracking,

@@ -172,6 +172,9 @@ func (g *twins) elements(name, k string) twin {
 		}
 		seen := map[string]bool{} // Redis may return one twice
 		for _, e := range v.Elems[1].Elems {
+			if e.Text == "-0" {
+				e.Text = "0" // Redis keeps the sign where members are long
+			}
 			seen[line(e)] = true
 		}
 		return line(v.Elems[0]) + " " + strings.Join(slices.Sorted(maps.Keys(seen)), " ")

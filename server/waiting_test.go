@@ -210,7 +210,7 @@ func TestWhoGoesGivesUp(t *testing.T) {
 		if gone.s.EOF() {
 			t.Fatal("the connection is closed before the reply")
 		}
-		gone.expect("the replies", gone.woken(), `[1 10 2 800 800] "after" [1 10 1 800 900]`)
+		gone.expect("the replies", gone.woken(), `[1 10 2 700 800] "after" [1 10 1 800 900]`)
 		if !errors.Is(gone.conn.reason(), errEOF) || !gone.conn.flushed {
 			t.Errorf("closed for %v", gone.conn.reason())
 		}

@@ -68,8 +68,18 @@ func TestExpires(t *testing.T) {
 		state []byte
 		want  int64
 	}{
-		{GCRA, at, -5}, {GCRA, append(at, 1), -5}, {GCRA, nil, no}, {GCRA, at[:7], no}, {None, at, no}, {255, at, no},
-		{LEASE, at, -5}, {STRING, at, -5}, {STRING, at[:1], no}, {STRING.Lasting(), at[:1], never}, {STRING.Lasting(), nil, no}, {Rules, at, no},
+		{GCRA, at, -5},
+		{GCRA, append(at, 1), -5},
+		{GCRA, nil, no},
+		{GCRA, at[:7], no},
+		{None, at, no},
+		{255, at, no},
+		{LEASE, at, -5},
+		{STRING, at, -5},
+		{STRING, at[:1], no},
+		{STRING.Lasting(), at[:1], never},
+		{STRING.Lasting(), nil, no},
+		{Rules, at, no},
 	} {
 		if got := Expires(tt.kind, tt.state); got != tt.want {
 			t.Errorf("Expires(%v, %x) = %d, want %d", tt.kind, tt.state, got, tt.want)
