@@ -43,11 +43,14 @@ func TestStandby(t *testing.T) {
 	}
 	cli(first, "RL.TAKE", "user:1", "GCRA", "10/d", "COST", "4")
 
-	text := strings.NewReplacer("/var/lib/limitdb", filepath.Join(dir, "first"), "/srv/standby", filepath.Join(dir, "second"), "6379", first.Port()).
+	text := strings.NewReplacer("ssh standby 'cat > /srv/limitdb.tar'", "cat > "+filepath.Join(dir, "limitdb.tar"), "/srv/limitdb.tar", filepath.Join(dir, "limitdb.tar"),
+		"/srv/standby", filepath.Join(dir, "second"), "limitdb backup", plainBinary(t)+" backup -a "+first.Addr, "limitdb restore", plainBinary(t)+" restore").
 		Replace(operations(t, "sh"))
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	last := strings.Fields(lines[len(lines)-1])
-	if out, err := exec.Command("sh", "-ec", strings.Join(lines[:len(lines)-1], "\n")).CombinedOutput(); err != nil {
+	copying := exec.Command("sh", "-ec", strings.Join(lines[:len(lines)-1], "\n"))
+	copying.Env = cleanEnviron()
+	if out, err := copying.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if last[0] != "limitdb" || last[3] != "--port" {
