@@ -23,10 +23,10 @@ import (
 // fall.
 var ceilings = map[string]struct{ files, methods, up int }{
 	"server":      {31, 68, 55},
-	"engine":      {41, 68, 22},
+	"engine":      {40, 65, 21},
 	"limit":       {33, 22, 5},
-	"replication": {40, 86, 32},
-	"persistence": {30, 85, 23},
+	"replication": {40, 86, 30},
+	"persistence": {28, 85, 20},
 }
 
 // TestStructure counts what a newcomer has to hold in mind, and checks that it does not grow. With -v it prints the figures.
