@@ -22,7 +22,6 @@ type crashed struct {
 	fs     *disktest.Mem
 	stores stores
 	snaps  *snapshotStore
-	term   uint64
 
 	// data has what each entry is, or may be if its write was not finished.
 	data map[uint64][]string
