@@ -307,29 +307,30 @@ func (vm *VM) caught(L *lua.LState, err error) int {
 	return 2
 }
 
-// xpcall is Lua's. What its handler gets may be a text that the library has made. The handler never fails, since the
-// library would write a trace of the stack for it, at each level of a script that nests them.
+// xpcall is Lua's. The handler runs when the call has been taken back, not on top of it: no library shows a script its stack, and
+// a call that has filled the registers leaves no room, so each handler of a script that nests them would make them larger. What
+// the handler gets may be a text that the library has made.
 func (vm *VM) xpcall(L *lua.LState) int {
 	f, handler := L.CheckFunction(1), L.CheckFunction(2)
 	L.SetTop(0)
+	L.Push(vm.plainly)
 	L.Push(f)
-	return vm.caught(L, vm.pcalls(L, 0, lua.MultRet, L.NewFunction(func(L *lua.LState) int {
-		v := L.Get(1)
-		if s, ok := v.(lua.LString); ok && !vm.spend(len(s)+stringSize) || vm.meter.end != nil {
-			return 1
-		}
-		if vm.nested >= maxNested {
-			return 1
-		}
-		L.Push(vm.plainly)
-		L.Push(handler)
-		L.Push(v)
-		if err := vm.pcalls(L, 2, 1, nil); err != nil {
-			L.SetTop(0)
-			L.Push(errorObject(err))
-		}
-		return 1
-	})))
+	err := vm.pcalls(L, 1, lua.MultRet, nil)
+	if err == nil {
+		return vm.caught(L, nil)
+	}
+	v := errorObject(err)
+	if s, ok := v.(lua.LString); ok && !vm.spend(len(s)+stringSize) || vm.meter.end != nil || vm.nested >= maxNested {
+		return vm.caught(L, err)
+	}
+	L.Push(vm.plainly)
+	L.Push(handler)
+	L.Push(v)
+	if err = vm.pcalls(L, 2, 1, nil); err == nil {
+		err = &lua.ApiError{Object: L.Get(-1)}
+		L.Pop(1)
+	}
+	return vm.caught(L, err)
 }
 
 // errorObject returns what an error of the library carries.

@@ -187,6 +187,28 @@ func TestNestedCallsEndSoon(t *testing.T) {
 	}
 }
 
+// The end of a run that has filled its registers, at each level of nested handlers, does not make them anew there.
+//
+//test:norace
+func TestHandlersNeedNoRegisters(t *testing.T) {
+	s, err := Compile([]byte(`local function f(...) xpcall(f, f) f(1, ...) end while true do pcall(f) end`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vm := NewVM(1)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if b, err := vm.Run(s, nil, nil, &fakeHost{}, Bounds{Steps: 400_000, Memory: 64 << 20}, new(atomic.Bool), false, nil); err != ErrSteps {
+		t.Fatalf("%.100q, %v; want ErrSteps", b, err)
+	}
+	runtime.ReadMemStats(&after)
+	if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 100 {
+		t.Errorf("%d MB were allocated", made)
+	} else {
+		t.Logf("%d MB were allocated", made)
+	}
+}
+
 // What would take the parser long is refused before it.
 func TestNesting(t *testing.T) {
 	for _, unit := range []string{"2^", "'a'..", "- ", "not ", "#", "(", "{", "f(", "a[", "do ", "if a then ", "while a do ", "function f() ", "repeat ", "for i = 1, 2 do ", "f{", "{a=", "2^f(1,2)^", "[[x]]..", "'\\''..", "not{1,2}..", "-function() x = 1, 2 end.."} {
