@@ -2,7 +2,8 @@ package persistence
 
 import (
 	"encoding/binary"
-	"hash/crc32"
+
+	"limitdb/internal/disk"
 )
 
 // A log or a base is a sequence of batches. A batch is a header of 64 bytes followed by records (package
@@ -71,7 +72,7 @@ func (h *batch) appendTo(b []byte, seed uint32) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.boot))
 	b = binary.LittleEndian.AppendUint64(b, h.flush)
 	b = binary.LittleEndian.AppendUint32(b, h.crc)
-	return binary.LittleEndian.AppendUint32(b, crc32.Update(seed, crcTable(), b[at:]))
+	return binary.LittleEndian.AppendUint32(b, disk.Sum(seed, b[at:]))
 }
 
 // parseBatch reads a header, and reports whether it is valid as far as the header alone shows. The header may
@@ -80,7 +81,7 @@ func parseBatch(b []byte, seed uint32) (h batch, ok bool) {
 	if len(b) < batchHeaderSize || binary.LittleEndian.Uint32(b) != batchMagic {
 		return h, false
 	}
-	if crc32.Update(seed, crcTable(), b[:60]) != binary.LittleEndian.Uint32(b[60:]) {
+	if disk.Sum(seed, b[:60]) != binary.LittleEndian.Uint32(b[60:]) {
 		return h, false
 	}
 	h = batch{
@@ -99,5 +100,5 @@ func parseBatch(b []byte, seed uint32) (h batch, ok bool) {
 
 // holds reports whether payload matches the header's checksum.
 func (h *batch) holds(payload []byte, seed uint32) bool {
-	return crc32.Update(seed, crcTable(), payload) == h.crc
+	return disk.Sum(seed, payload) == h.crc
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files of the format an
 func newerFormat(b []byte) []byte {
 	b = slices.Clone(b)
 	binary.LittleEndian.PutUint32(b[8:], formatVersion+1)
-	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crcTable()))
+	binary.LittleEndian.PutUint32(b[60:], disk.Sum(0, b[:60]))
 	return b
 }
 
@@ -261,7 +260,7 @@ func mendHeader(b []byte, at int) {
 	}
 	copy(b, magic+"L")
 	binary.LittleEndian.PutUint32(b[8:], formatVersion)
-	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crcTable()))
+	binary.LittleEndian.PutUint32(b[60:], disk.Sum(0, b[:60]))
 	if at < headerSize || len(b)-at < batchHeaderSize {
 		return
 	}
@@ -269,9 +268,9 @@ func mendHeader(b []byte, at int) {
 	h := b[at:]
 	binary.LittleEndian.PutUint32(h, batchMagic)
 	if n := int(binary.LittleEndian.Uint32(h[4:])); n <= len(h)-batchHeaderSize {
-		binary.LittleEndian.PutUint32(h[56:], crc32.Update(seed, crcTable(), h[batchHeaderSize:batchHeaderSize+n]))
+		binary.LittleEndian.PutUint32(h[56:], disk.Sum(seed, h[batchHeaderSize:batchHeaderSize+n]))
 	}
-	binary.LittleEndian.PutUint32(h[60:], crc32.Update(seed, crcTable(), h[:60]))
+	binary.LittleEndian.PutUint32(h[60:], disk.Sum(seed, h[:60]))
 }
 
 // A record that changes a part of a state that is not there is damage, and is reported, unless the log began while

@@ -4,8 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/bits"
+
+	"limitdb/internal/disk"
 )
 
 // Each file begins with a header of 64 bytes (FORMAT.md draws it):
@@ -55,7 +56,7 @@ func appendFileHeader(b []byte, h *header) []byte {
 	b = binary.LittleEndian.AppendUint64(b, h.base)
 	b = binary.LittleEndian.AppendUint64(b, h.boot)
 	b = binary.LittleEndian.AppendUint32(b, 0)
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[at:], crcTable()))
+	return binary.LittleEndian.AppendUint32(b, disk.Sum(0, b[at:]))
 }
 
 // parseHeader reads a header of the given kind. Errors: errHeader, ErrFormat.
@@ -65,7 +66,7 @@ func parseHeader(b []byte, kind fileKind) (h header, err error) {
 	}
 	// The checksum has the same place in every format, so that a damaged header is not mistaken for a newer
 	// one.
-	if crc32.Checksum(b[:60], crcTable()) != binary.LittleEndian.Uint32(b[60:]) {
+	if disk.Sum(0, b[:60]) != binary.LittleEndian.Uint32(b[60:]) {
 		return h, errHeader
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
@@ -81,10 +82,6 @@ func parseHeader(b []byte, kind fileKind) (h header, err error) {
 	h.boot = binary.LittleEndian.Uint64(b[48:])
 	return h, nil
 }
-
-// crcTable returns the table of CRC32C. The standard library builds it once, and processors have an
-// instruction for it.
-func crcTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // seedOf returns the value from which the checksums inside a file start. A disk block may still hold bytes of
 // another file; with that file's seed their checksums do not match.

@@ -1,7 +1,6 @@
 package persistence
 
 import (
-	"hash/crc32"
 	"path/filepath"
 
 	"limitdb/internal/disk"
@@ -83,10 +82,13 @@ func (l *logFile) append(b *journal.Buffer, stamp *batch, zeros []byte, more boo
 		return l.appendBatch(b, stamp, zeros, groupFlags(more))
 	}
 	for rest := b.Bytes[batchHeaderSize:]; len(rest) > 0; {
-		var err error
-		if rest, err = prefix(rest, l.split, &l.out); err != nil {
+		part, behind, err := journal.Split(rest, l.split)
+		if err != nil {
 			return err
 		}
+		rest = behind
+		l.out.Reset(batchHeaderSize)
+		l.out.Add(&part)
 		if err := l.appendBatch(&l.out, stamp, nil, groupFlags(more || len(rest) > 0)); err != nil {
 			return err
 		}
@@ -101,29 +103,6 @@ func groupFlags(more bool) (flags uint32) {
 		flags = flagMore
 	}
 	return flags
-}
-
-// prefix copies the records at the start of b to out, after room for a header: as many as fit into limit
-// bytes, and at least one. It returns the others.
-func prefix(b []byte, limit int, out *journal.Buffer) (rest []byte, err error) {
-	out.Reset(batchHeaderSize)
-	n := 0
-	for n < len(b) {
-		r, rest, err := journal.Parse(b[n:])
-		if err != nil {
-			return nil, err
-		}
-		if size := len(b) - n - len(rest); n > 0 && n+size > limit {
-			break
-		}
-		n = len(b) - len(rest)
-		out.Records++
-		if r.Op == journal.Flush {
-			out.Flushed = max(out.Flushed, r.Version)
-		}
-	}
-	out.Bytes = append(out.Bytes, b[:n]...)
-	return b[n:], nil
 }
 
 // appendBatch writes one batch. b holds its records after room for the header.
@@ -165,7 +144,7 @@ func (l *logFile) write(b, zeros []byte) error {
 // seal writes the header of a batch in front of its payload.
 func seal(buf []byte, h *batch, id uint64) {
 	seed := seedOf(id)
-	h.crc = crc32.Update(seed, crcTable(), buf[batchHeaderSize:])
+	h.crc = disk.Sum(seed, buf[batchHeaderSize:])
 	h.appendTo(buf[:0], seed)
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"path/filepath"
 	"strconv"
@@ -123,7 +122,7 @@ func (m *manifest) appendTo(b []byte) []byte {
 	for _, l := range m.logs {
 		add(kindLog, l.number, l.id, l.first)
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Update(seedOf(h.id), crcTable(), b[at:]))
+	return binary.LittleEndian.AppendUint32(b, disk.Sum(seedOf(h.id), b[at:]))
 }
 
 // parseManifest parses the bytes of a whole file. Errors: errHeader, errManifest, ErrFormat.
@@ -138,7 +137,7 @@ func parseManifest(b []byte) (*manifest, error) {
 	}
 	n := binary.LittleEndian.Uint32(b)
 	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
-	if n > maxFiles || len(body) != 4+int(n)*entrySize || crc32.Update(seedOf(h.id), crcTable(), body) != sum {
+	if n > maxFiles || len(body) != 4+int(n)*entrySize || disk.Sum(seedOf(h.id), body) != sum {
 		return nil, errManifest
 	}
 	m := &manifest{header: h}
@@ -194,7 +193,7 @@ func (c *clean) appendTo(b []byte) []byte {
 	for _, w := range []uint64{uint64(c.length), c.seq, uint64(c.clock), uint64(c.boot)} {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Update(seedOf(h.id), crcTable(), b[at:]))
+	return binary.LittleEndian.AppendUint32(b, disk.Sum(seedOf(h.id), b[at:]))
 }
 
 // parseClean parses the bytes of a whole file. Errors: errHeader, errClean, ErrFormat.
@@ -202,7 +201,7 @@ func parseClean(b []byte) (c clean, err error) {
 	if c.header, err = parseHeader(b, kindClean); err != nil {
 		return c, err
 	}
-	if len(b) != cleanSize || crc32.Update(seedOf(c.id), crcTable(), b[headerSize:cleanSize-4]) != binary.LittleEndian.Uint32(b[cleanSize-4:]) {
+	if len(b) != cleanSize || disk.Sum(seedOf(c.id), b[headerSize:cleanSize-4]) != binary.LittleEndian.Uint32(b[cleanSize-4:]) {
 		return c, errClean
 	}
 	b = b[headerSize:]

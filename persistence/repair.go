@@ -58,10 +58,13 @@ func (f *repairer) add(kind fileKind, p *piece) error {
 	}
 	// The time since the machine's start means nothing in another file.
 	stamp := batch{clock: p.clock, flush: p.flush}
-	var records journal.Buffer
-	if _, err := prefix(p.payload, len(p.payload), &records); err != nil {
+	all, _, err := journal.Split(p.payload, len(p.payload))
+	if err != nil {
 		return err
 	}
+	var records journal.Buffer
+	records.Reset(batchHeaderSize)
+	records.Add(&all)
 	if kind == kindBase {
 		if err := f.needBase(); err != nil {
 			return err

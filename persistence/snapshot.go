@@ -314,10 +314,13 @@ func (w *baseWriter) block() error {
 		return w.batch(&w.buf)
 	}
 	for rest := w.buf.Bytes[batchHeaderSize:]; len(rest) > 0; {
-		var err error
-		if rest, err = prefix(rest, blockBytes, &w.out); err != nil {
+		part, behind, err := journal.Split(rest, blockBytes)
+		if err != nil {
 			return err
 		}
+		rest = behind
+		w.out.Reset(batchHeaderSize)
+		w.out.Add(&part)
 		if err := w.batch(&w.out); err != nil {
 			return err
 		}

@@ -4,7 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
+
+	"limitdb/internal/disk"
 )
 
 // An entry of the Raft log; numbers are little-endian.
@@ -108,7 +109,7 @@ func parseID(b []byte) id {
 
 // checksum returns the checksum of all of an entry but the checksum itself.
 func checksum(b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(b[:crcAt], castagnoli()), castagnoli(), b[entryHead:])
+	return disk.Sum(0, b[:crcAt], b[entryHead:])
 }
 
 // parseEntry reads an entry. Its records are a slice of b and are not checked. The errors are ErrEntry and ErrNewer.

@@ -59,7 +59,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"writes-wait-for-a-cut", "log.go", "	d.writing.Unlock()\n	if begin", "	defer d.writing.Unlock()\n	if begin", "TestWritesDoNotWaitForACut"},
 		{"snapshot-without-rest", "throttle.go", "	p.rest()\n	return n, err", "	return n, err", "TestSnapshotsArePaced"},
 		{"damage-taken-for-a-torn-write", "segment.go", "h.write > s.next() {", "false {", "TestDamagedLog"},
-		{"data-not-verified", "segment.go", "if crc32.Update(seed, castagnoli(), data) != h.sum {", "if false {", "TestDamagedLog"},
+		{"data-not-verified", "segment.go", "if disk.Sum(seed, data) != h.sum {", "if false {", "TestDamagedLog"},
 		{"votes-of-another-node", "votes.go", "case v.ballot.Node != node:", "case false:", "TestVotes"},
 		{"older-votes-accepted", "stores.go", "had < seen {", "had+1<<63 < seen {", "TestOlderVotes"},
 		{"earlier-vote-believed", "votes.go", "other.Number > v.ballot.Number", "false", "TestFlipsOfEveryByte"},

@@ -245,40 +245,29 @@ func (n *Node) take(turn uint64, first bool, buf *journal.Buffer) (more, open bo
 // It reports whether the node still runs.
 func (n *Node) proposeBatches(e entry, clock int64, records []byte, last bool) bool {
 	for {
-		size := batchSize(records)
-		ends := size == len(records)
+		batch, rest := nextBatch(records)
 		n.sequence++
-		e.sequence, e.clock, e.last, e.records = n.sequence, clock, ends && last, records[:size]
+		e.sequence, e.clock, e.last, e.records = n.sequence, clock, last && len(rest) == 0, batch
 		select {
-		case n.proposed <- proposal{e.epoch, n.raft.Apply(e.appendTo(make([]byte, 0, entryHead+size)), enqueueTimeout)}:
+		case n.proposed <- proposal{e.epoch, n.raft.Apply(e.appendTo(make([]byte, 0, entryHead+len(batch))), enqueueTimeout)}:
 		case <-n.stop:
 			return false
 		}
-		if ends {
+		if len(rest) == 0 {
 			return true
 		}
-		records = records[size:]
+		records = rest
 	}
 }
 
-// batchSize returns how many bytes of records the next batch has: whole records, and at least one.
-func batchSize(b []byte) int {
-	if len(b) <= maxBatch {
-		return len(b)
+// nextBatch returns the records of the next batch, and those behind it.
+func nextBatch(records []byte) (batch, rest []byte) {
+	if len(records) > maxBatch {
+		if part, rest, err := journal.Split(records, maxBatch); err == nil {
+			return part.Bytes, rest
+		} // else the machine reports it, on every node
 	}
-	size := 0
-	for size < len(b) {
-		_, rest, err := journal.Parse(b[size:])
-		if err != nil {
-			return len(b) // the machine reports it, on every node
-		}
-		end := len(b) - len(rest)
-		if size > 0 && end > maxBatch {
-			break
-		}
-		size = end
-	}
-	return size
+	return records, nil
 }
 
 // proposal is a batch that was given to Raft.

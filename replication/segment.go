@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"path/filepath"
 	"strings"
@@ -48,8 +47,6 @@ func (s *segment) next() uint64 { return s.first + uint64(len(s.at)) }
 // empty reports whether no entry counts.
 func (s *segment) empty() bool { return s.next() <= s.from }
 
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // crc32 makes the table once
-
 // createSegment makes a segment whose header is durable.
 func createSegment(fsys disk.FS, dir string, first uint64) (*segment, error) {
 	var seed [4]byte
@@ -58,7 +55,7 @@ func createSegment(fsys disk.FS, dir string, first uint64) (*segment, error) {
 	b := binary.LittleEndian.AppendUint32([]byte(segmentMagic), segmentFormat)
 	b = binary.LittleEndian.AppendUint64(b, first)
 	b = binary.LittleEndian.AppendUint32(b, s.seed)
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
+	b = binary.LittleEndian.AppendUint32(b, disk.Sum(0, b))
 	path := s.name(dir, first)
 	err := disk.Replace(fsys, path, b)
 	if err == nil {
@@ -75,7 +72,7 @@ func readSegment(fsys disk.FS, path string, readOnly bool) (*segment, error) {
 	}
 	damaged := fmt.Errorf("%w: %s", errLog, path)
 	switch {
-	case len(b) < segmentHead || string(b[:4]) != segmentMagic || crc32.Checksum(b[:20], castagnoli()) != binary.LittleEndian.Uint32(b[20:]):
+	case len(b) < segmentHead || string(b[:4]) != segmentMagic || disk.Sum(0, b[:20]) != binary.LittleEndian.Uint32(b[20:]):
 		return nil, damaged
 	case binary.LittleEndian.Uint32(b[4:]) > segmentFormat:
 		return nil, fmt.Errorf("%w: %s", ErrNewer, path)
@@ -151,9 +148,9 @@ func appendEntry(b []byte, l *raft.Log, write uint64, seed uint32) []byte {
 	b = binary.LittleEndian.AppendUint64(b, l.Index)
 	b = binary.LittleEndian.AppendUint64(b, l.Term)
 	b = binary.LittleEndian.AppendUint64(b, write)
-	b = binary.LittleEndian.AppendUint32(b, crc32.Update(seed, castagnoli(), l.Data))
+	b = binary.LittleEndian.AppendUint32(b, disk.Sum(seed, l.Data))
 	b = append(b, byte(l.Type), 0, 0, 0)
-	binary.LittleEndian.PutUint32(b[at:], crc32.Update(seed, castagnoli(), b[at+4:]))
+	binary.LittleEndian.PutUint32(b[at:], disk.Sum(seed, b[at+4:]))
 	return append(b, l.Data...)
 }
 
@@ -166,7 +163,7 @@ type logEntryHead struct {
 
 // parseHead reads the head of an entry, and reports whether it is valid.
 func parseHead(b []byte, seed uint32) (h logEntryHead, ok bool) {
-	if len(b) < logHead || crc32.Update(seed, castagnoli(), b[4:logHead]) != binary.LittleEndian.Uint32(b) {
+	if len(b) < logHead || disk.Sum(seed, b[4:logHead]) != binary.LittleEndian.Uint32(b) {
 		return h, false
 	}
 	return logEntryHead{
@@ -184,7 +181,7 @@ func parseLog(b []byte, index uint64, seed uint32, l *raft.Log) (size int, ok bo
 	}
 	size = logHead + int(h.length)
 	data := b[logHead:size:size]
-	if crc32.Update(seed, castagnoli(), data) != h.sum {
+	if disk.Sum(seed, data) != h.sum {
 		return 0, false
 	}
 	if l != nil {

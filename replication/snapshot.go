@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 )
 
@@ -72,10 +72,7 @@ func writeBlock(w io.Writer, format uint8, kind uint32, b []byte) error {
 	return err
 }
 
-func blockSum(b []byte) uint32 {
-	table := castagnoli()
-	return crc32.Update(crc32.Checksum(b[:12], table), table, b[blockHead:])
-}
+func blockSum(b []byte) uint32 { return disk.Sum(0, b[:12], b[blockHead:]) }
 
 // readSnapshot applies the records of a snapshot to an empty table. It returns the fence, and the index of the last
 // entry whose effects the snapshot may include. After an error the table has a part of the snapshot.

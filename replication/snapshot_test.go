@@ -141,15 +141,15 @@ func TestBatchesEndAtRecords(t *testing.T) {
 		ends = append(ends, len(buf.Bytes))
 	}
 	var got []int
-	for at := 0; at < len(buf.Bytes); {
-		at += batchSize(buf.Bytes[at:])
-		got = append(got, at)
+	for rest := buf.Bytes; len(rest) > 0; {
+		_, rest = nextBatch(rest)
+		got = append(got, len(buf.Bytes)-len(rest))
 	}
 	want := []int{ends[2], ends[3], ends[4], ends[5]}
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] || got[3] != want[3] {
 		t.Errorf("batches end at %v, want %v", got, want)
 	}
-	if n := batchSize(nil); n != 0 {
-		t.Error(n)
+	if batch, rest := nextBatch(nil); len(batch)+len(rest) != 0 {
+		t.Error(batch, rest)
 	}
 }

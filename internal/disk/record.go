@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 )
 
 // A record is what a small file holds: a value as JSON behind a header whose checksum covers all of it, so no flipped
@@ -74,10 +73,7 @@ func FirstRecord(b []byte) []byte {
 	return b[:min(uint64(len(b)), recordHead+uint64(binary.LittleEndian.Uint32(b[12:])))]
 }
 
-func recordCRC(b []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli) // which is made once
-	return crc32.Update(crc32.Checksum(b[:recordSum], table), table, b[recordHead:])
-}
+func recordCRC(b []byte) uint32 { return Sum(0, b[:recordSum], b[recordHead:]) }
 
 // ReadRecord sets a value to that of a file with one record. The errors are those of Unseal and of the system.
 func ReadRecord(fsys FS, path, kind string, value any) error {
