@@ -43,8 +43,8 @@ func (s *Store) writeClean() error {
 	s.setStamp()
 	c := clean{clock: s.stamp.clock, boot: s.stamp.boot}
 	if l := s.cur; l != nil {
-		c.base, c.length, c.seq = l.id, l.end, l.seq-1
-		l.f.Close()
+		c.base, c.length, c.seq = l.id, l.End, l.seq-1
+		l.Close()
 		s.cur = nil
 	} else if b := s.man.base; b != nil {
 		c.base, c.length = b.id, b.length

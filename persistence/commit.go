@@ -3,6 +3,7 @@ package persistence
 import (
 	"time"
 
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 )
 
@@ -229,12 +230,12 @@ func (s *Store) writeRecords(more bool) error {
 	// Read the clock after the drain, so that no decision in it is later.
 	s.setStamp()
 	s.unsynced.wrote(s.stamp.clock, s.Policy())
-	before := s.cur.end
-	if err := s.cur.append(&s.buf, &s.stamp, s.ahead(), more); err != nil {
+	before := s.cur.End
+	if err := s.cur.add(&s.buf, &s.stamp, s.ahead(), more); err != nil {
 		return err
 	}
-	s.counters.logBytes.Add(s.cur.end - before)
-	s.counters.written.Add(uint64(s.cur.end - before))
+	s.counters.logBytes.Add(s.cur.End - before)
+	s.counters.written.Add(uint64(s.cur.End - before))
 	return nil
 }
 
@@ -244,7 +245,7 @@ func (s *Store) ahead() []byte {
 		return nil
 	}
 	if s.zeros == nil {
-		s.zeros = make([]byte, aheadBytes)
+		s.zeros = make([]byte, disk.AheadBytes)
 	}
 	return s.zeros
 }

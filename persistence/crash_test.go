@@ -418,7 +418,7 @@ func (w *world) life() {
 			w.t.Fatal(err)
 		}
 		if w.fs.Crashed || w.rng.IntN(3) > 0 {
-			if w.store != nil && w.store.cur != nil && w.store.cur.length > w.store.cur.end {
+			if w.store != nil && w.store.cur != nil && w.store.cur.Length > w.store.cur.End {
 				w.aheads++
 			}
 			w.crash()

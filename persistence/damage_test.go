@@ -34,20 +34,20 @@ func makeImage(t *testing.T, size int, marked bool, zeros int) *image {
 	}
 	im := &image{states: [][]byte{w.joined()}}
 	l := w.store.cur
-	for l.end < int64(size) {
+	for l.End < int64(size) {
 		w.change()
-		before := l.end
+		before := l.End
 		w.commit()
-		if l.end > before {
-			im.ends = append(im.ends, int(l.end))
+		if l.End > before {
+			im.ends = append(im.ends, int(l.End))
 			im.states = append(im.states, w.joined())
 		}
 	}
 	if marked {
 		w.store.second()
 	}
-	if got := l.length > l.end; got != (zeros > 0) {
-		t.Fatalf("the log ends at %d of %d", l.end, l.length)
+	if got := l.Length > l.End; got != (zeros > 0) {
+		t.Fatalf("the log ends at %d of %d", l.End, l.Length)
 	}
 	im.log = w.store.man.logs[0].name()
 	im.files = map[string][]byte{}
@@ -338,11 +338,11 @@ func unsyncedImage(t *testing.T, sameBoot bool) *image {
 	}
 	im := &image{states: [][]byte{w.joined()}, sameBoot: sameBoot, files: map[string][]byte{}}
 	for range 20 {
-		before := w.store.cur.end
+		before := w.store.cur.End
 		w.change()
 		w.commit()
-		if l := w.store.cur; l.end > before {
-			im.ends = append(im.ends, int(l.end))
+		if l := w.store.cur; l.End > before {
+			im.ends = append(im.ends, int(l.End))
 			im.states = append(im.states, w.joined())
 		}
 	}
@@ -492,7 +492,7 @@ func TestDamageThatIsNoTail(t *testing.T) {
 		}, nil},
 		{"the older of two logs lacks its last batch", func(w *world) {
 			write(w)
-			name, end := w.store.man.logs[0].name(), w.store.cur.end
+			name, end := w.store.man.logs[0].name(), w.store.cur.End
 			write(w)
 			if _, err := w.store.rotate(); err != nil {
 				t.Fatal(err)
@@ -502,7 +502,7 @@ func TestDamageThatIsNoTail(t *testing.T) {
 			n.Data = n.Data[:end]
 		}, nil},
 		{"a batch is there twice", func(w *world) {
-			from := w.store.cur.end
+			from := w.store.cur.End
 			write(w)
 			n := file(w, w.store.man.logs[0].name())
 			n.Data = append(n.Data, n.Data[from:]...)

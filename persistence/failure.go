@@ -2,8 +2,9 @@ package persistence
 
 import (
 	"errors"
-	"syscall"
 	"time"
+
+	"limitdb/internal/disk"
 )
 
 // retryEvery is the time between two attempts to write again.
@@ -18,7 +19,7 @@ const retryEvery = time.Second
 func (s *Store) fail(err error) {
 	for _, l := range []*logFile{s.old, s.cur} {
 		if l != nil {
-			l.f.Close() // it has failed already
+			l.Close() // it has failed already
 		}
 	}
 	s.old, s.cur = nil, nil
@@ -36,12 +37,9 @@ func (s *Store) fail(err error) {
 		return
 	}
 	s.tellRefusing()
-	s.log.Error("the log cannot be written: commands that change something are refused until a new snapshot is durable", "err", err, "full", noRoom(err))
+	s.log.Error("the log cannot be written: commands that change something are refused until a new snapshot is durable", "err", err, "full", disk.NoRoom(err))
 	signal(s.broken)
 }
-
-// noRoom reports whether a write failed because the disk, or its owner's quota, is full.
-func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // tend makes snapshots when the log has grown, and repairs a log that cannot be written.
 func (s *Store) tend() {
@@ -85,7 +83,7 @@ func (s *Store) rescue() error {
 	if err != nil {
 		s.io.Lock()
 		if s.cur != nil {
-			s.cur.f.Close() // no MANIFEST names it
+			s.cur.Close() // no MANIFEST names it
 			s.cur = nil
 		}
 		s.io.Unlock()

@@ -7,40 +7,16 @@ import (
 	"limitdb/internal/journal"
 )
 
-// Zeros ahead. After a sync that makes a file longer, the file system must also write its size and blocks,
-// which takes twice as long as the data alone. Under Always every batch is synced, and small batches are
-// frequent. So the store lengthens the log in steps, with zeros, and writes batches over them:
-//
-//	┌────────┬───────┬───────┬───────┬─────────────────────────┐
-//	│ header │ batch │ batch │ batch │ 0 0 0 0 …               │
-//	└────────┴───────┴───────┴───────┴─────────────────────────┘
-//	                                 end                       length
-//
-// The log ends where the next batch would begin, if only zeros follow up to the end of the file
-// (reader.ends). The writer never cuts the zeros off: that would be one more operation that can fail.
-//
-// Rejected: fallocate. The first write to a block that it has reserved changes the file's metadata, too.
-const (
-	// aheadBytes is how many zeros are written ahead, in bytes.
-	aheadBytes = 256 << 10
-	// aheadBelow is the size of a batch, in bytes, from which zeros do not pay: the batch is appended.
-	aheadBelow = 32 << 10
-)
-
 // logFile is the log that is being written.
 type logFile struct {
-	f      disk.File
+	*disk.Appender
 	name   string
 	id     uint64
-	end    int64 // where the last batch ends
-	length int64 // of the file; the bytes beyond end are zeros
 	synced int64 // the offset up to which the file is durable
 	// forgotten is the offset up to which the system was told to forget the file; see Store.forget.
 	forgotten int64
 	seq       uint64 // of the next batch
 	first     uint64 // of the first batch
-	// cramped: there was no room for zeros, so batches are appended.
-	cramped bool
 	// marked: the last batch is a mark; see mark.
 	marked bool
 	// flags are set in each batch: flagNamed and flagVouches.
@@ -50,34 +26,22 @@ type logFile struct {
 	out   journal.Buffer
 }
 
-// createLog makes an empty log with a durable header.
+// createLog makes an empty log, durably.
 func createLog(fs disk.FS, dir string, e logEntry, h *header) (*logFile, error) {
 	h.kind, h.id = kindLog, e.id
 	name := filepath.Join(dir, e.name())
-	f, err := fs.Create(name)
+	f, err := disk.CreateAppender(fs, name, appendFileHeader(nil, h))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.WriteAt(appendFileHeader(nil, h), 0); err != nil {
-		f.Close()
-		return nil, err
-	}
-	if err := f.Sync(); err != nil {
-		f.Close()
-		return nil, err
-	}
-	if err := fs.SyncDir(dir); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &logFile{f: f, name: name, id: e.id, end: headerSize, length: headerSize, synced: headerSize, split: batchBytes}, nil
+	return &logFile{Appender: f, name: name, id: e.id, synced: headerSize, split: batchBytes}, nil
 }
 
-// append writes records as one batch or, if they are too large, as several batches of one group. more means
+// add writes records as one batch or, if they are too large, as several batches of one group. more means
 // that the group continues with the next call. b holds the records after room for a batch header. stamp has
-// the times of the batches; append keeps its flush up to date and fills in the other fields. zeros are what to
+// the times of the batches; add keeps its flush up to date and fills in the other fields. zeros are what to
 // write ahead of small batches; empty means nothing.
-func (l *logFile) append(b *journal.Buffer, stamp *batch, zeros []byte, more bool) error {
+func (l *logFile) add(b *journal.Buffer, stamp *batch, zeros []byte, more bool) error {
 	if len(b.Bytes)-batchHeaderSize <= l.split {
 		return l.appendBatch(b, stamp, zeros, groupFlags(more))
 	}
@@ -113,31 +77,11 @@ func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch, zeros []byte, fla
 	h.length, h.records = uint32(len(b.Bytes)-batchHeaderSize), uint32(b.Records)
 	h.seq, h.synced = l.seq, l.synced
 	seal(b.Bytes, &h, l.id)
-	if err := l.write(b.Bytes, zeros); err != nil {
+	if err := l.Append(b.Bytes, zeros); err != nil {
 		return err
 	}
 	l.seq++
 	l.marked = false
-	return nil
-}
-
-// write writes a batch after the last one, over zeros if that pays.
-func (l *logFile) write(b, zeros []byte) error {
-	end := l.end + int64(len(b))
-	if end > l.length && len(b) < aheadBelow && len(zeros) > 0 && !l.cramped {
-		switch _, err := l.f.WriteAt(zeros, l.length); {
-		case err == nil:
-			l.length += int64(len(zeros))
-		case !noRoom(err):
-			return err
-		default: // there may be room for the batch itself
-			l.cramped = true
-		}
-	}
-	if _, err := l.f.WriteAt(b, l.end); err != nil {
-		return err
-	}
-	l.end, l.length = end, max(l.length, end)
 	return nil
 }
 
@@ -150,7 +94,7 @@ func seal(buf []byte, h *batch, id uint64) {
 
 // empty reports whether the log has no records.
 func (l *logFile) empty() bool {
-	return l.end == headerSize || l.marked && l.end == headerSize+batchHeaderSize
+	return l.End == headerSize || l.marked && l.End == headerSize+batchHeaderSize
 }
 
 // mark writes an empty batch. It shows that everything before it is durable, so that damage to it is not

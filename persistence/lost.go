@@ -27,7 +27,7 @@ func (s *Store) lookForFiles() {
 	if l == nil {
 		return
 	}
-	if there, err := l.f.Named(l.name); !there && err == nil {
+	if there, err := l.Named(l.name); !there && err == nil {
 		s.lost(l, l.name)
 	} else if s.manifestLost() {
 		// Retire may have renamed it a moment ago.

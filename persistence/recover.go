@@ -82,7 +82,7 @@ func (s *Store) Load() (Loaded, error) {
 	var full error
 	if s.man == nil {
 		r.Fresh, r.Clean = true, true
-		if err := s.begin(); noRoom(err) {
+		if err := s.begin(); disk.NoRoom(err) {
 			full = err
 		} else if err != nil {
 			return r.Loaded, err
@@ -107,7 +107,7 @@ func (s *Store) Load() (Loaded, error) {
 	if full == nil {
 		full = r.finish()
 	}
-	if noRoom(full) {
+	if disk.NoRoom(full) {
 		return r.Loaded, r.beginFull(full)
 	}
 	return r.Loaded, full
@@ -123,7 +123,7 @@ func (r *recovery) beginFull(full error) error {
 		}
 	}
 	if s.cur != nil {
-		s.cur.f.Close() // no MANIFEST names it
+		s.cur.Close() // no MANIFEST names it
 		s.cur = nil
 	}
 	s.failure.Store(&failure{full})

@@ -47,7 +47,7 @@ func (f *repairer) close() {
 		f.file.Close()
 	}
 	if f.log != nil {
-		f.log.f.Close()
+		f.log.Close()
 	}
 }
 
@@ -111,7 +111,7 @@ func (f *repairer) finish() error {
 		f.at.length = f.base.end
 	}
 	if f.log != nil {
-		if err := f.log.f.Sync(); err != nil {
+		if err := f.log.Sync(); err != nil {
 			return err
 		}
 	}

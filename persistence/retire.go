@@ -77,7 +77,7 @@ func (s *Store) end() {
 	defer s.io.Unlock()
 	for _, l := range []*logFile{s.old, s.cur} {
 		if l != nil {
-			l.f.Close() // no MANIFEST names it
+			l.Close() // no MANIFEST names it
 		}
 	}
 	s.old, s.cur = nil, nil

@@ -89,7 +89,7 @@ func (s *Store) rotate() (logEntry, error) {
 	m := *s.man
 	m.logs = append(append([]logEntry(nil), m.logs...), e)
 	if err := s.writeManifest(&m); err != nil {
-		next.f.Close()
+		next.Close()
 		return logEntry{}, err
 	}
 	s.man = &m
@@ -125,12 +125,12 @@ func (s *Store) switchTo(next *logFile) (uint64, error) {
 	s.io.Lock()
 	if s.cur == nil {
 		s.io.Unlock()
-		next.f.Close()
+		next.Close()
 		return 0, ErrFailed
 	}
 	next.seq, next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed
 	s.old, s.cur = s.cur, next
-	s.counters.logBytes.Add(next.end)
+	s.counters.logBytes.Add(next.End)
 	s.io.Unlock()
 	if s.sync() != nil || s.Failing() != nil {
 		return 0, ErrFailed
@@ -162,7 +162,7 @@ func (s *Store) install(base *baseEntry, logs []logEntry) error {
 	s.io.Lock()
 	left := int64(0)
 	if s.cur != nil {
-		left = s.cur.end
+		left = s.cur.End
 	}
 	s.counters.logBytes.Store(left)
 	s.io.Unlock()

@@ -411,7 +411,7 @@ func TestErrorsNameTheFileOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	l := &logFile{f: full, name: "/dev/full"}
+	l := &logFile{Appender: &disk.Appender{File: full}, name: "/dev/full"}
 	if err := l.mark(&batch{}, nil); err == nil || strings.Count(err.Error(), "/dev/full") != 1 {
 		t.Error(err)
 	}

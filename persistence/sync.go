@@ -45,13 +45,13 @@ func (s *Store) sync() error {
 // syncFile makes everything in a log so far durable. The caller holds syncing.
 func (s *Store) syncFile(l *logFile) error {
 	s.io.Lock()
-	end := l.end
+	end := l.End
 	durable := l.synced == end
 	s.io.Unlock()
 	if durable {
 		return nil
 	}
-	err := l.f.Sync()
+	err := l.Sync()
 	s.io.Lock()
 	defer s.io.Unlock()
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) finishOld(old *logFile) error {
 	if s.old != old {
 		return nil // the store failed in the meantime
 	}
-	old.f.Close() // everything is durable, so an error of Close means nothing
+	old.Close() // everything is durable, so an error of Close means nothing
 	s.old = nil
 	s.cur.flags |= flagVouches
 	s.setStamp()
@@ -102,7 +102,7 @@ func (s *Store) forget() {
 	from, to := l.forgotten, l.synced
 	l.forgotten = to
 	s.io.Unlock()
-	l.f.Forget(from, to-from) // may take milliseconds
+	l.Forget(from, to-from) // may take milliseconds
 }
 
 // markEnd writes a mark if everything has been durable for a while.
@@ -117,7 +117,7 @@ func (s *Store) mark() bool {
 	s.io.Lock()
 	defer s.io.Unlock()
 	l := s.cur
-	if l == nil || l.marked || s.old != nil || l.synced < l.end || l.end == headerSize {
+	if l == nil || l.marked || s.old != nil || l.synced < l.End || l.End == headerSize {
 		return false
 	}
 	s.setStamp()

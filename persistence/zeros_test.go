@@ -16,7 +16,7 @@ func TestNoRoomForZeros(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		r := run(t, dir, Options{Policy: Always, Fatal: func(err error) { t.Error(err) }})
-		r.fs.least.Store(aheadBytes)
+		r.fs.least.Store(disk.AheadBytes)
 		for i := range 3 {
 			released := false
 			r.set(i)
@@ -48,7 +48,7 @@ func TestZerosAreWrittenAhead(t *testing.T) {
 	write := func(more int) (grown int64) {
 		t.Helper()
 		l := s.cur
-		before, end := l.length, l.end
+		before, end := l.Length, l.End
 		tab.set(1, keyOf(1), stateAt(startAt+hour, make([]byte, more)...))
 		s.commit()
 		if err := s.Failing(); err != nil {
@@ -58,41 +58,41 @@ func TestZerosAreWrittenAhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.Size() != l.length || l.end <= end || l.end > l.length {
-			t.Fatalf("the file has %d bytes, the log %d and ends at %d", info.Size(), l.length, l.end)
+		if info.Size() != l.Length || l.End <= end || l.End > l.Length {
+			t.Fatalf("the file has %d bytes, the log %d and ends at %d", info.Size(), l.Length, l.End)
 		}
-		return l.length - before
+		return l.Length - before
 	}
-	if grown := write(10); grown != aheadBytes {
+	if grown := write(10); grown != disk.AheadBytes {
 		t.Fatalf("the first batch has the log grow by %d bytes", grown)
 	}
 	steps := 0
-	for range 2 * aheadBytes / 1000 {
+	for range 2 * disk.AheadBytes / 1000 {
 		switch write(1000) {
 		case 0:
-		case aheadBytes:
+		case disk.AheadBytes:
 			steps++
 		default:
-			t.Fatalf("the log has %d bytes", s.cur.length)
+			t.Fatalf("the log has %d bytes", s.cur.Length)
 		}
 	}
 	if steps != 2 {
 		t.Errorf("%d steps for twice as many bytes as there are zeros in one", steps)
 	}
-	for s.cur.end+2*aheadBelow < s.cur.length {
-		if grown := write(aheadBelow); grown != 0 {
+	for s.cur.End+2*disk.AheadBelow < s.cur.Length {
+		if grown := write(disk.AheadBelow); grown != 0 {
 			t.Fatalf("%d bytes were added where there is room", grown)
 		}
 	}
 	for range 3 {
-		write(aheadBelow)
+		write(disk.AheadBelow)
 	}
-	if s.cur.length != s.cur.end {
-		t.Errorf("zeros were written ahead of large batches: the log ends at %d of %d", s.cur.end, s.cur.length)
+	if s.cur.Length != s.cur.End {
+		t.Errorf("zeros were written ahead of large batches: the log ends at %d of %d", s.cur.End, s.cur.Length)
 	}
 	s.SetPolicy(EverySec)
 	write(10)
-	if s.cur.length != s.cur.end {
+	if s.cur.Length != s.cur.End {
 		t.Error("zeros were written ahead under everysec")
 	}
 	if err := s.Close(); err != nil {
@@ -133,15 +133,15 @@ func TestLogsThatEndInZeros(t *testing.T) {
 				w.store.commit()
 			}
 			write(1)
-			lasts := []int64{w.store.cur.end}
+			lasts := []int64{w.store.cur.End}
 			write(2)
-			ends := []int64{w.store.cur.end}
+			ends := []int64{w.store.cur.End}
 			if _, err := w.store.rotate(); err != nil {
 				t.Fatal(err)
 			}
-			lasts = append(lasts, w.store.cur.end)
+			lasts = append(lasts, w.store.cur.End)
 			write(3)
-			ends = append(ends, w.store.cur.end)
+			ends = append(ends, w.store.cur.End)
 			logs := w.store.man.logs
 			if test.clean {
 				if err := w.store.Close(); err != nil {

@@ -18,11 +18,7 @@ import (
 const (
 	// segmentBytes is the length at which a segment is full.
 	segmentBytes = 16 << 20
-	// aheadBytes is how many zeros follow a small write. The next writes overwrite them, because a sync costs more if
-	// the file has become longer. Writes of aheadBelow bytes and more are appended.
-	aheadBytes = 256 << 10
-	aheadBelow = 32 << 10
-	segmentEnd = ".log"
+	segmentEnd   = ".log"
 )
 
 // errLog is returned for a log that has lost entries that it once had.
@@ -45,7 +41,7 @@ type diskLog struct {
 	// writing is held by whoever changes the end of the log, and cutting by whoever cuts it. A cut at the beginning takes
 	// long, and holds up no write. cutting is taken before writing.
 	cutting, writing sync.Mutex
-	out              []byte // of the last write
+	out, zeros       []byte // of the last write, and those that Append writes ahead
 
 	mu       sync.RWMutex // guards segments
 	segments []*segment   // from the first to the last, none without entries
@@ -117,7 +113,7 @@ func (d *diskLog) load(readOnly bool) error {
 		return nil
 	}
 	if last.torn {
-		if err := last.truncate(d.fs, last.name(d.dir, last.from), last.end); err != nil {
+		if err := last.truncate(d.fs, last.name(d.dir, last.from)); err != nil {
 			return err
 		}
 	}
@@ -184,14 +180,13 @@ func (d *diskLog) StoreLogs(logs []*raft.Log) error {
 		at[i] = uint32(s.end) + uint32(len(out))
 		out = appendEntry(out, l, logs[0].Index, s.seed)
 	}
-	end := s.end + int64(len(out))
-	if end > s.length && len(out) < aheadBelow {
-		out = append(out, make([]byte, min(aheadBytes, d.segment))...)
+	if d.zeros == nil {
+		d.zeros = make([]byte, min(disk.AheadBytes, d.segment))
 	}
 	if d.out = out; cap(out) > keepBuffer {
 		d.out = nil
 	}
-	if _, err := s.f.WriteAt(out, s.end); err != nil {
+	if err := s.f.Append(out, d.zeros); err != nil {
 		return err
 	}
 	if err := s.f.Sync(); err != nil {
@@ -199,8 +194,7 @@ func (d *diskLog) StoreLogs(logs []*raft.Log) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.length = max(s.length, s.end+int64(len(out)))
-	s.end, s.at = end, append(s.at, at...)
+	s.end, s.at = s.f.End, append(s.at, at...)
 	if n := len(d.segments); n == 0 || d.segments[n-1] != s {
 		d.segments = append(d.segments, s)
 	}

@@ -89,7 +89,7 @@ func (m *diskModel) store(t *rapid.T) {
 	}
 	var logs []*raft.Log
 	for i := range rapid.IntRange(1, 3).Draw(t, "entries") {
-		b := bytes.Repeat([]byte{byte(rapid.IntRange(1, 255).Draw(t, "byte"))}, rapid.SampledFrom([]int{0, 1, 100, 700, aheadBelow}).Draw(t, "size"))
+		b := bytes.Repeat([]byte{byte(rapid.IntRange(1, 255).Draw(t, "byte"))}, rapid.SampledFrom([]int{0, 1, 100, 700, disk.AheadBelow}).Draw(t, "size"))
 		logs = append(logs, &raft.Log{Index: index + uint64(i), Term: index, Type: raft.LogCommand, Data: b})
 		m.entries = append(m.entries, string(b))
 	}

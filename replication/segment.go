@@ -18,16 +18,15 @@ import (
 // zeros, a write was torn, and nobody was told that it was durable. But if an entry of a later write follows, the
 // broken write was durable once, and the file is damaged.
 type segment struct {
-	f    disk.File
+	f    *disk.Appender
 	from uint64 // the first entry that counts
 	// first is the index of the first entry in the file, and at has the offset of each entry. An entry is not much
 	// longer than MaxRecord, so the offsets stay below 4 GB.
-	first  uint64
-	at     []uint32
-	seed   uint32
-	end    int64 // of the entries
-	length int64 // of the file; zeros follow the entries
-	torn   bool  // a torn write followed the entries when the file was read
+	first uint64
+	at    []uint32
+	seed  uint32
+	end   int64 // of the entries
+	torn  bool  // a torn write followed the entries when the file was read
 }
 
 const (
@@ -51,16 +50,13 @@ func (s *segment) empty() bool { return s.next() <= s.from }
 func createSegment(fsys disk.FS, dir string, first uint64) (*segment, error) {
 	var seed [4]byte
 	_, _ = rand.Read(seed[:]) // never fails
-	s := &segment{from: first, first: first, seed: binary.LittleEndian.Uint32(seed[:]), end: segmentHead, length: segmentHead}
+	s := &segment{from: first, first: first, seed: binary.LittleEndian.Uint32(seed[:]), end: segmentHead}
 	b := binary.LittleEndian.AppendUint32([]byte(segmentMagic), segmentFormat)
 	b = binary.LittleEndian.AppendUint64(b, first)
 	b = binary.LittleEndian.AppendUint32(b, s.seed)
 	b = binary.LittleEndian.AppendUint32(b, disk.Sum(0, b))
-	path := s.name(dir, first)
-	err := disk.Replace(fsys, path, b)
-	if err == nil {
-		s.f, err = fsys.Edit(path)
-	}
+	var err error
+	s.f, err = disk.CreateAppender(fsys, s.name(dir, first), b)
 	return s, err
 }
 
@@ -77,7 +73,7 @@ func readSegment(fsys disk.FS, path string, readOnly bool) (*segment, error) {
 	case binary.LittleEndian.Uint32(b[4:]) > segmentFormat:
 		return nil, fmt.Errorf("%w: %s", ErrNewer, path)
 	}
-	s := &segment{first: binary.LittleEndian.Uint64(b[8:]), seed: binary.LittleEndian.Uint32(b[16:]), length: int64(len(b))}
+	s := &segment{first: binary.LittleEndian.Uint64(b[8:]), seed: binary.LittleEndian.Uint32(b[16:])}
 	if _, err := fmt.Sscanf(strings.TrimSuffix(filepath.Base(path), segmentEnd), "%016x", &s.from); err != nil || s.from < s.first {
 		return nil, damaged
 	}
@@ -107,7 +103,8 @@ func readSegment(fsys disk.FS, path string, readOnly bool) (*segment, error) {
 	if readOnly {
 		open = fsys.Open
 	}
-	s.f, err = open(path)
+	f, err := open(path)
+	s.f = &disk.Appender{File: f, End: s.end, Length: int64(len(b))}
 	return s, err
 }
 
@@ -131,13 +128,13 @@ func (s *segment) read(dir string, index uint64, l *raft.Log) error {
 func (s *segment) cut(fsys disk.FS, path string, index uint64) error {
 	end := int64(s.at[index-s.first])
 	s.at, s.end = s.at[:index-s.first], end
-	return s.truncate(fsys, path, end)
+	return s.truncate(fsys, path)
 }
 
-// truncate shortens the file, durably.
-func (s *segment) truncate(fsys disk.FS, path string, size int64) error {
-	s.length = size
-	return fsys.Truncate(path, size)
+// truncate removes what follows the entries from the file, durably.
+func (s *segment) truncate(fsys disk.FS, path string) error {
+	s.f.End, s.f.Length = s.end, s.end
+	return fsys.Truncate(path, s.end)
 }
 
 // appendEntry appends an entry of a write.

@@ -21,7 +21,7 @@ import (
 // folders have the code that keeps, bounds or moves what clients send.
 func folders() []string {
 	return []string{
-		"engine", "engine/table", "internal/journal", "known", "limit", "persistence", "replication", "resp", "script", "server",
+		"engine", "engine/table", "internal/disk", "internal/journal", "known", "limit", "persistence", "replication", "resp", "script", "server",
 		"server/handler", "server/keys", "server/limits", "server/rulebook", "server/values", "transport", "uplink", "value",
 	}
 }
