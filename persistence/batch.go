@@ -34,8 +34,6 @@ const (
 
 	// batchBytes is the size of the payload, in bytes, at which a batch is closed.
 	batchBytes = 4 << 20
-	// blockBytes is the same for a batch of a base.
-	blockBytes = 128 << 10
 	// maxPayload is the largest payload length that a reader accepts. A batch is closed at batchBytes, and a
 	// record has at most about 600 kB.
 	maxPayload = 64 << 20

@@ -98,8 +98,8 @@ func (f *repairer) needBase() error {
 	if f.file, err = f.s.fs.Create(filepath.Join(f.s.o.Dir, f.at.name())); err != nil {
 		return err
 	}
-	f.base = &baseWriter{f: f.file, id: id}
-	return f.base.write(appendFileHeader(nil, &header{kind: kindBase, instance: f.s.man.instance, id: id}))
+	f.base = newBaseWriter(f.file, id, nil)
+	return f.base.begin(header{instance: f.s.man.instance})
 }
 
 // finish makes the copy durable.
@@ -108,7 +108,7 @@ func (f *repairer) finish() error {
 		if err := f.base.finish(); err != nil {
 			return err
 		}
-		f.at.length = f.base.end
+		f.at.length = f.base.End
 	}
 	if f.log != nil {
 		if err := f.log.Sync(); err != nil {

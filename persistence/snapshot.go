@@ -8,9 +8,7 @@ import (
 	"limitdb/internal/journal"
 )
 
-// syncStretch is how many bytes of a base are written between two syncs. One sync at the end would delay the
-// syncs of the log. What is synced is dropped from the kernel's cache, so that a snapshot reuses a few MB of
-// memory instead of filling as much as its own size.
+// syncStretch is how many bytes of a base are synced at once: see disk.Stretch.
 const syncStretch = 4 << 20
 
 // blockPause is the pause after each block. It is several times as long as making the block takes.
@@ -232,12 +230,17 @@ func (s *Store) writeBase() (*baseEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &baseWriter{f: f, id: id, stamp: s.now}
-	w.buf.Reset(batchHeaderSize)
-	err = w.write(appendFileHeader(nil, &header{kind: kindBase, instance: s.man.instance, id: id, boot: s.boot}))
+	w := newBaseWriter(f, id, s.now)
+	err = w.begin(header{instance: s.man.instance, boot: s.boot})
 	for i := range s.o.Parts {
 		if err == nil {
-			err = s.copyPart(w, &s.o.Parts[i])
+			_, err = journal.Copy(s.o.Parts[i].Copy, batchHeaderSize, func(b *journal.Buffer) error {
+				if s.stopped() {
+					return ErrClosed
+				}
+				defer time.Sleep(blockPause) // leaves a processor to decisions
+				return w.block(b)
+			})
 		}
 	}
 	if err == nil {
@@ -251,30 +254,8 @@ func (s *Store) writeBase() (*baseEntry, error) {
 		_ = s.fs.Remove(name + tmpSuffix)
 		return nil, err
 	}
-	e.length = w.end
+	e.length = w.End
 	return e, disk.Publish(s.fs, name)
-}
-
-// copyPart writes the states of one part.
-func (s *Store) copyPart(w *baseWriter, p *Part) error {
-	for cursor := uint64(0); ; {
-		if s.stopped() {
-			return ErrClosed
-		}
-		cursor = p.Copy(cursor, &w.buf)
-		full := len(w.buf.Bytes) >= blockBytes
-		if full || cursor == 0 {
-			if err := w.block(); err != nil {
-				return err
-			}
-		}
-		if full && cursor != 0 {
-			time.Sleep(blockPause) // leaves a processor to decisions
-		}
-		if cursor == 0 {
-			return nil
-		}
-	}
 }
 
 // now returns a batch header with the current times.
@@ -296,25 +277,32 @@ func (s *Store) stopped() bool {
 
 // baseWriter writes the batches of a base.
 type baseWriter struct {
-	f       disk.File
+	disk.Stretch
 	id      uint64
 	stamp   func() batch
-	buf     journal.Buffer // records after room for a header
-	end     int64
-	synced  int64
 	seq     uint64
 	records uint32
 	out     journal.Buffer
 }
 
-// block writes the gathered records.
-func (w *baseWriter) block() error {
-	defer w.buf.Reset(batchHeaderSize)
-	if len(w.buf.Bytes)-batchHeaderSize <= batchBytes {
-		return w.batch(&w.buf)
+func newBaseWriter(f disk.File, id uint64, stamp func() batch) *baseWriter {
+	return &baseWriter{Stretch: disk.Stretch{File: f, Bytes: syncStretch}, id: id, stamp: stamp}
+}
+
+// begin writes the file's header.
+func (w *baseWriter) begin(h header) error {
+	h.kind, h.id = kindBase, w.id
+	_, err := w.Write(appendFileHeader(nil, &h))
+	return err
+}
+
+// block writes records, which are behind room for the header of a batch.
+func (w *baseWriter) block(b *journal.Buffer) error {
+	if len(b.Bytes)-batchHeaderSize <= batchBytes {
+		return w.batch(b)
 	}
-	for rest := w.buf.Bytes[batchHeaderSize:]; len(rest) > 0; {
-		part, behind, err := journal.Split(rest, blockBytes)
+	for rest := b.Bytes[batchHeaderSize:]; len(rest) > 0; {
+		part, behind, err := journal.Split(rest, journal.BlockBytes)
 		if err != nil {
 			return err
 		}
@@ -341,28 +329,9 @@ func (w *baseWriter) seal(b []byte, records, flags uint32) error {
 	w.seq++
 	h := w.stamp()
 	h.length, h.records, h.flags = uint32(len(b)-batchHeaderSize), records, flags
-	h.seq, h.synced = w.seq, w.synced
+	h.seq, h.synced = w.seq, w.Synced
 	seal(b, &h, w.id)
-	return w.write(b)
-}
-
-func (w *baseWriter) write(b []byte) error {
-	if _, err := w.f.WriteAt(b, w.end); err != nil {
-		return err
-	}
-	w.end += int64(len(b))
-	if w.end-w.synced < syncStretch {
-		return nil
-	}
-	return w.sync()
-}
-
-func (w *baseWriter) sync() error {
-	err := w.f.Sync()
-	if err == nil {
-		w.f.Forget(w.synced, w.end-w.synced)
-	}
-	w.synced = w.end
+	_, err := w.Write(b)
 	return err
 }
 
@@ -371,5 +340,5 @@ func (w *baseWriter) finish() error {
 	if err := w.seal(make([]byte, batchHeaderSize), w.records, flagEnd); err != nil {
 		return err
 	}
-	return w.sync()
+	return w.Sync()
 }

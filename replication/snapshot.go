@@ -21,7 +21,7 @@ import (
 const (
 	blockHead  = 16
 	blockMagic = 'L' | 'D'<<8 | 'B'<<16 | 'R'<<24
-	blockBytes = 128 << 10
+	blockBytes = journal.BlockBytes
 	// maxBlock is the longest payload that is accepted: a segment of the table, or the gathered part of a group.
 	maxBlock = 1 << 30
 
@@ -39,20 +39,11 @@ func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uin
 	if err := writeBlock(w, format, blockFence, append(make([]byte, blockHead), fence...)); err != nil {
 		return err
 	}
-	var buf journal.Buffer
-	buf.Reset(blockHead)
-	records := uint64(0)
-	for cursor, more := uint64(0), true; more; {
-		cursor = copy(cursor, &buf)
-		more = cursor != 0
-		if len(buf.Bytes) < blockBytes && more || buf.Records == 0 {
-			continue
-		}
-		records += uint64(buf.Records)
-		if err := writeBlock(w, format, blockRecords, buf.Bytes); err != nil {
-			return err
-		}
-		buf.Reset(blockHead)
+	records, err := journal.Copy(copy, blockHead, func(block *journal.Buffer) error {
+		return writeBlock(w, format, blockRecords, block.Bytes)
+	})
+	if err != nil {
+		return err
 	}
 	end := binary.LittleEndian.AppendUint64(make([]byte, blockHead), records)
 	fuzzy, err := logged()

@@ -16,8 +16,7 @@ import (
 
 // snapshotStore keeps snapshots in a directory, each in one of its own with two files: state and meta.
 //
-// raft's FileSnapshotStore syncs once, at the end, which holds up the syncs of the log for as long as it takes to write
-// a whole snapshot. This one syncs in stretches, so that the log waits for one stretch at most.
+// raft's FileSnapshotStore syncs once, at the end. This one syncs in stretches, so that the log waits for one stretch at most.
 type snapshotStore struct {
 	fs  disk.FS
 	dir string
@@ -27,7 +26,7 @@ type snapshotStore struct {
 }
 
 const (
-	// syncStretch is how many bytes of a snapshot are synced at once.
+	// syncStretch is how many bytes of a snapshot are synced at once: see disk.Stretch.
 	syncStretch = 1 << 20
 	// keepSnapshots is how many snapshots are kept: the older one may still be being read when a new one is published.
 	keepSnapshots = 2
@@ -73,9 +72,11 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 	if err := s.fs.Mkdir(k.tmp); err != nil {
 		return nil, err
 	}
-	if k.f, err = s.fs.Create(filepath.Join(k.tmp, stateFile)); err != nil {
+	f, err := s.fs.Create(filepath.Join(k.tmp, stateFile))
+	if err != nil {
 		return nil, errors.Join(err, disk.RemoveDir(s.fs, k.tmp))
 	}
+	k.f = &disk.Stretch{File: f, Bytes: syncStretch}
 	return k, nil
 }
 
@@ -181,25 +182,16 @@ func (s *snapshotStore) remove(names []string) error {
 
 // sink is a snapshot that is being written.
 type sink struct {
-	s        *snapshotStore
-	f        disk.File
-	tmp      string
-	meta     raft.SnapshotMeta
-	unsynced int64
-	done     bool
+	s    *snapshotStore
+	f    *disk.Stretch
+	tmp  string
+	meta raft.SnapshotMeta
+	done bool
 }
 
 func (k *sink) ID() string { return k.meta.ID }
 
-func (k *sink) Write(b []byte) (int, error) {
-	n, err := k.f.WriteAt(b, k.meta.Size)
-	k.meta.Size += int64(n)
-	if k.unsynced += int64(n); err == nil && k.unsynced >= syncStretch {
-		k.unsynced = 0
-		err = k.f.Sync()
-	}
-	return n, err
-}
+func (k *sink) Write(b []byte) (int, error) { return k.f.Write(b) }
 
 // Close publishes the snapshot. The snapshot is durable when Close returns nil.
 func (k *sink) Close() error {
@@ -217,6 +209,7 @@ func (k *sink) publish() error {
 	if err := k.f.Sync(); err != nil {
 		return err
 	}
+	k.meta.Size = k.f.End
 	if err := disk.WriteRecord(k.s.fs, filepath.Join(k.tmp, metaFile), metaKind, k.meta); err != nil {
 		return err
 	}
