@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"limitdb/internal/clock"
 	"limitdb/internal/disk"
 )
 
@@ -281,15 +282,12 @@ func (r *recovery) setNow() {
 	s := r.s
 	wall := s.o.Now()
 	r.Now = wall
-	id, elapsed := s.o.Boot()
-	switch mark := r.last.clock; {
-	case s.o.WallClock || mark == 0:
-	case id != 0 && id == r.lastBoot && elapsed >= r.last.boot:
-		// The machine has not restarted, so the time since its start is right even if somebody has changed
-		// the wall clock.
-		r.Now = mark + elapsed - r.last.boot
-	default:
-		r.Now = max(wall, mark)
+	if s.o.WallClock || r.last.clock == 0 {
+		return
+	}
+	r.Now = max(wall, r.last.clock)
+	if now, ok := (clock.Mark{Time: r.last.clock, Boot: r.lastBoot, Elapsed: r.last.boot}).Now(s.o.Boot()); ok {
+		r.Now = now
 	}
 }
 

@@ -93,18 +93,6 @@ func TestBackupHasTheLatest(t *testing.T) {
 	r.close()
 }
 
-func TestSystemBoot(t *testing.T) {
-	boot := SystemBoot()
-	id, before := boot()
-	if id == 0 {
-		t.Fatal("this machine does not tell when it was started")
-	}
-	again, after := SystemBoot()()
-	if again != id || after < before || before <= 0 {
-		t.Errorf("%x at %d, then %x at %d", id, before, again, after)
-	}
-}
-
 func TestDirectoryIsLocked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	o := Options{Dir: dir, Parts: []Part{newTable(1).part()}, Now: func() int64 { return startAt }}

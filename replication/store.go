@@ -7,7 +7,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"limitdb/internal/pulse"
 )
+
+// stallLimit is how long a write may take. Raft does not give up the leadership while its disk hangs.
+const stallLimit = 3 * time.Second
 
 // guarded is a log and a stable store whose errors end the node: it neither retries a failed operation
 // nor hides an error. A write that hangs ends the node, too.
@@ -25,13 +30,13 @@ type guarded struct {
 // guard runs a write, and ends the node if it fails or hangs.
 func (g *guarded) guard(what string, write func() error) error {
 	limit := orDefault(g.stall, stallLimit)
-	watch := watchStall(limit, func() {
+	watch := pulse.NewWatch(limit, func() {
 		g.end(fmt.Errorf("replication: %s has taken %v: the disk hangs", what, limit))
 	})
 	began := g.elapsed()
 	err := write()
 	g.writes.add(g.elapsed() - began)
-	watch.stop()
+	watch.Stop()
 	if err != nil {
 		err = fmt.Errorf("replication: %s: %w", what, err)
 		g.end(err)

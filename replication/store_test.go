@@ -2,7 +2,6 @@ package replication
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,34 +24,6 @@ func TestLogThatHangsIsTheEnd(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-// A process that was stopped for long continues afterwards: the clock has advanced, but its disk does not hang.
-func TestPauseIsNoHangingDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var hangs atomic.Int32
-		w := watchStall(stallLimit, func() { hangs.Add(1) })
-		// Nothing of the process runs for an hour. Its timer, due thousands of times, fires once when it goes on.
-		w.mu.Lock()
-		w.timer.Stop()
-		w.mu.Unlock()
-		time.Sleep(time.Hour)
-		w.look()
-		synctest.Wait()
-		if hangs.Load() != 0 {
-			t.Error("a pause is taken for a disk that hangs")
-		}
-		time.Sleep(stallLimit - 2*w.step)
-		synctest.Wait()
-		if hangs.Load() != 0 {
-			t.Error("the pause counts as more than a step")
-		}
-		time.Sleep(time.Hour)
-		if n := hangs.Load(); n != 1 {
-			t.Errorf("a disk that hangs then is told of %d times", n)
-		}
-		w.stop()
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/cmd/limitdb/serve"
+	"limitdb/internal/clock"
 	"limitdb/internal/english"
 	"limitdb/persistence"
 )
@@ -33,7 +34,7 @@ if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 			if all, err := checked(c.OutOrStdout(), args[0], repair != "" || dump); all || err != nil {
 				return err
 			}
-			o := persistence.CheckOptions{Dir: args[0], Repair: repair, Known: serve.Loads, Boot: persistence.SystemBoot()}
+			o := persistence.CheckOptions{Dir: args[0], Repair: repair, Known: serve.Loads, Boot: clock.SystemBoot()}
 			text := c.OutOrStdout()
 			if dump {
 				out := bufio.NewWriterSize(c.OutOrStdout(), 1<<16)
@@ -67,7 +68,7 @@ if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 
 // sound checks a repaired copy.
 func sound(dir string) error {
-	report, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: serve.Loads, Boot: persistence.SystemBoot()})
+	report, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: serve.Loads, Boot: clock.SystemBoot()})
 	if err == nil && len(report.Problems) > 0 {
 		err = cli.WithStatus(fmt.Errorf("the copy in %s is not sound: %w", dir, report.Problems[0]), cli.ExitCorrupt)
 	}

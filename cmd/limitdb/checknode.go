@@ -20,7 +20,7 @@ import (
 // checkNode checks the directory of a node of a cluster.
 func checkNode(w io.Writer, dir string) error {
 	r, err := replication.Check(replication.CheckOptions{
-		Dir: dir, Known: serve.Loads, Clock: replication.Clock{Wall: clock.NewReal().Wall, Boot: persistence.SystemBoot()},
+		Dir: dir, Known: serve.Loads, Clock: replication.Clock{Wall: clock.NewReal().Wall, Boot: clock.SystemBoot()},
 	})
 	if err != nil {
 		return err

@@ -1,4 +1,5 @@
-// Package pulse shows whether something that works in rounds still makes progress.
+// Package pulse shows whether something still makes progress: a worker in rounds (Pulse), work that comes while other work is
+// being finished (Age), or one call (Watch).
 package pulse
 
 import "sync/atomic"

@@ -22,7 +22,6 @@ import (
 	"limitdb/internal/clock"
 	"limitdb/internal/decisionlog"
 	"limitdb/observe"
-	"limitdb/persistence"
 	"limitdb/server"
 	"limitdb/transport"
 	"limitdb/uplink"
@@ -58,7 +57,7 @@ func Run(args []string, version string) error {
 	// By default, Go ends a process that writes to standard output or standard error when nothing reads them.
 	// The server must run without its log.
 	signal.Ignore(syscall.SIGPIPE)
-	p := &process{version: version, registry: registry, set: set, clock: clock.NewReal(), boot: persistence.SystemBoot(), stop: make(chan bool, 2)}
+	p := &process{version: version, registry: registry, set: set, clock: clock.NewReal(), boot: clock.SystemBoot(), stop: make(chan bool, 2)}
 	return p.run()
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/engine"
+	"limitdb/internal/clock"
 	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 	"limitdb/persistence"
@@ -184,7 +185,7 @@ func Export(dir, to string) (replication.Exported, int64, error) {
 	now := func() int64 { return x.Clock }
 	keys := 0 // that the newest snapshot has: the table has expired ones as well, which nobody has asked for since
 	store, err := persistence.Open(persistence.Options{
-		Dir: to, Now: now, Boot: persistence.SystemBoot(), Policy: persistence.Never, Workers: runtime.GOMAXPROCS(0),
+		Dir: to, Now: now, Boot: clock.SystemBoot(), Policy: persistence.Never, Workers: runtime.GOMAXPROCS(0),
 		Fatal: func(error) {},
 		Parts: []persistence.Part{{
 			Owns:  func(kind byte) bool { return kind < journal.Foreign },

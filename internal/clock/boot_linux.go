@@ -1,4 +1,4 @@
-package persistence
+package clock
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SystemBoot returns a function for Options.Boot. Its id is 0 if the system has none.
+// SystemBoot returns a function that names the machine's start, and tells the time since then, in ns. Its id is 0 if the system has none.
 func SystemBoot() func() (id uint64, elapsed int64) {
 	name, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
