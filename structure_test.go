@@ -11,6 +11,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +30,8 @@ var ceilings = map[string]struct{ files, methods, up int }{
 	"persistence": {28, 85, 20},
 }
 
-// TestStructure counts what a newcomer has to hold in mind, and checks that it does not grow. With -v it prints the figures.
+// TestStructure counts what a newcomer has to hold in mind, and checks that it does not grow. With -v it prints the figures, the files in their
+// order, and the arrows that run back up, each with the names that it is about.
 func TestStructure(t *testing.T) {
 	packages, exports, err := modulePackages()
 	if err != nil {
@@ -53,10 +55,14 @@ func TestStructure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back := up(all)
-		t.Logf("%s: %d files, %d methods of %s, %d arrows between files, of which %d run back up", folder, len(p.GoFiles), methods, of, len(all), back)
-		if len(p.GoFiles) > most.files || methods > most.methods || back > most.up {
-			t.Errorf("%s: %d files, %d methods of %s, %d arrows that run back up; it may have %d, %d and %d", folder, len(p.GoFiles), methods, of, back, most.files, most.methods, most.up)
+		order, back := up(all)
+		t.Logf("%s: %d files, %d methods of %s, %d arrows between files, of which %d run back up", folder, len(p.GoFiles), methods, of, len(all), len(back))
+		t.Logf("%s from the top down: %s", folder, strings.Join(order, " "))
+		for _, a := range back {
+			t.Logf("%s: %s uses %s: %s", folder, filepath.Base(a.from), filepath.Base(a.to), strings.Join(a.names, " "))
+		}
+		if len(p.GoFiles) > most.files || methods > most.methods || len(back) > most.up {
+			t.Errorf("%s: %d files, %d methods of %s, %d arrows that run back up; it may have %d, %d and %d", folder, len(p.GoFiles), methods, of, len(back), most.files, most.methods, most.up)
 		}
 	}
 	text, err := os.ReadFile("ARCHITECTURE.md")
@@ -149,23 +155,30 @@ func look(p listed, exports map[string]string) (all []arrow, methods int, of str
 }
 
 // An arrow runs from a file to another one whose names it uses.
-type arrow struct{ from, to string }
+type arrow struct {
+	from, to string
+	names    []string // in the order of the alphabet
+}
 
 // arrows returns the arrows between the files of a package. Fields and methods count as names of the file that declares them.
 func arrows(fset *token.FileSet, pkg *types.Package, info *types.Info) []arrow {
-	seen := map[arrow]bool{}
+	seen := map[[2]string]map[string]bool{}
 	for id, obj := range info.Uses {
 		if obj.Pkg() != pkg || !global(pkg, obj) {
 			continue
 		}
-		a := arrow{fset.Position(id.Pos()).Filename, fset.Position(obj.Pos()).Filename}
-		if a.from != a.to {
-			seen[a] = true
+		a := [2]string{fset.Position(id.Pos()).Filename, fset.Position(obj.Pos()).Filename}
+		if a[0] == a[1] {
+			continue
 		}
+		if seen[a] == nil {
+			seen[a] = map[string]bool{}
+		}
+		seen[a][obj.Name()] = true
 	}
 	var out []arrow
-	for a := range seen {
-		out = append(out, a)
+	for a, names := range seen {
+		out = append(out, arrow{a[0], a[1], slices.Sorted(maps.Keys(names))})
 	}
 	slices.SortFunc(out, func(a, b arrow) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	return out
@@ -182,9 +195,9 @@ func global(pkg *types.Package, obj types.Object) bool {
 	return obj.Parent() == pkg.Scope()
 }
 
-// up returns how many arrows run back up when the files stand in a good order: users above what they use. The order is the
+// up returns the files in a good order, users above what they use, and the arrows that run back up then. The order is the
 // greedy one of Eades, Lin and Smyth, "A fast and effective heuristic for the feedback arc set problem" (1993).
-func up(all []arrow) (n int) {
+func up(all []arrow) (order []string, back []arrow) {
 	out, in := map[string]map[string]bool{}, map[string]map[string]bool{}
 	add := func(m map[string]map[string]bool, a, b string) {
 		if m[a] == nil {
@@ -240,11 +253,12 @@ next:
 	place := map[string]int{}
 	for i, f := range append(top, bottom...) {
 		place[f] = i
+		order = append(order, filepath.Base(f))
 	}
 	for _, a := range all {
 		if place[a.from] > place[a.to] {
-			n++
+			back = append(back, a)
 		}
 	}
-	return n
+	return order, back
 }
