@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 var inside = map[string][]string{
 	"cmd/limitdb/cli": {"resp", "rules"},
 
+	"server/clients":  {"config", "engine", "internal/stats", "server/handler", "server/pubsub", "server/spec", "transport"},
 	"server/forward":  {"server/waiters", "uplink"},
 	"server/backups":  {"resp", "server/handler", "server/spec"},
 	"server/latency":  {"internal/stats", "resp", "server/handler", "server/spec"},

@@ -15,6 +15,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/pubsub"
 	"limitdb/uplink"
@@ -212,7 +213,7 @@ func (a asker) ask(args [][]byte) string {
 	here := &net.UnixAddr{Net: "unix", Name: "here"}
 	conn := &fakeConn{turn: 1e9, remote: here, local: here, woken: make(chan struct{}, 1)}
 	s := a.Accept(conn).(*session)
-	defer s.Closed(errEOF)
+	defer s.Closed(clients.ErrEOF)
 	s.setAuthed(true)
 	s.authed = true
 	one := resp.AppendCommand(nil, args...)
@@ -245,7 +246,7 @@ func (a asker) ask(args [][]byte) string {
 		s.Data(one)
 	}
 	out := string(conn.take())
-	if s.pub.parked.Load() {
+	if s.pub.Parked() {
 		out += "waits"
 	}
 	if s.multi != nil && s.multi.broken {

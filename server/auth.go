@@ -9,6 +9,7 @@ import (
 
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
@@ -75,10 +76,10 @@ func (c *call) login(user, pass []byte, then func()) {
 	case !ok:
 		if !compared {
 			srv.counters.authFailures.Add(1)
-			srv.log.Info("AUTH refused: too many attempts from its address", "addr", c.client.pub.addr(), "user", a.user)
+			srv.log.Info("AUTH refused: too many attempts from its address", "addr", c.client.pub.Addr(), "user", a.user)
 		}
 		c.Fail(errTooManyAuth)
-		c.client.life.Drain(errGuesses)
+		c.client.life.Drain(clients.ErrGuesses)
 	case wait <= 0:
 		if compared || !c.enter(a, then) {
 			c.Fail(errWrongPass)
@@ -113,7 +114,7 @@ func (g *guess) resume(s *session) bool {
 func (c *call) enter(a *attempt, then func()) bool {
 	if !c.srv.right(a) {
 		c.srv.counters.authFailures.Add(1)
-		c.srv.log.Info("AUTH failed", "addr", c.client.pub.addr(), "user", a.user)
+		c.srv.log.Info("AUTH failed", "addr", c.client.pub.Addr(), "user", a.user)
 		return false
 	}
 	if c.srv.password() != "" {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"limitdb/server/clients"
 	"limitdb/transport"
 )
 
@@ -78,11 +79,15 @@ func TestHowLongAnAddressIsKnown(t *testing.T) {
 			t.Errorf("%v later: known %v", step.after, got)
 		}
 	}
+	var all []*testClient
 	for i := range 1000 { // what is over is forgotten
-		ts.clientFrom(fmt.Sprintf("192.0.%d.%d:1", i/250, i%250)).do("AUTH", "secret")
+		c := ts.clientFrom(fmt.Sprintf("192.0.%d.%d:1", i/250, i%250))
+		c.do("AUTH", "secret")
+		all = append(all, c)
 	}
-	for ts.clock.Advance(2 * time.Hour); ts.clients.count() > 0; {
-		ts.clients.each(func(s *session) { s.Closed(transport.ErrPeerClosed) })
+	ts.clock.Advance(2 * time.Hour)
+	for _, c := range all {
+		c.hangUp(transport.ErrPeerClosed)
 	}
 	ts.clock.Advance(2 * time.Hour)
 	for i := range 1000 {
@@ -148,8 +153,8 @@ func TestComparisonsAreBounded(t *testing.T) {
 				waiting = append(waiting, c)
 			}
 			turnedAway := 0
-			ts.clients.each(func(s *session) {
-				if !s.life.Open() {
+			ts.clients.Each(func(c *clients.Client) {
+				if !c.Conn.Life().Open() {
 					turnedAway++
 				}
 			})
@@ -208,7 +213,7 @@ func TestWrongPasswordsAreDelayedByAddress(t *testing.T) {
 func TestTooManyWrongPasswordsCloseTheConnection(t *testing.T) {
 	closed := func(t *testing.T, c *testClient) {
 		t.Helper()
-		if got := c.guess(); got != "-"+errTooManyAuth+"\r\n" || !errors.Is(c.conn.reason(), errGuesses) || !c.conn.flushed {
+		if got := c.guess(); got != "-"+errTooManyAuth+"\r\n" || !errors.Is(c.conn.reason(), clients.ErrGuesses) || !c.conn.flushed {
 			t.Errorf("%q, closed for %v", got, c.conn.reason())
 		}
 	}

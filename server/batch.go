@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 )
 
@@ -27,11 +28,11 @@ func (s *session) Data(b []byte) (more bool) {
 	s.begin()
 	s.stripe.Reads.Add(1)
 	s.stripe.In.Add(uint64(len(b)))
-	first := s.pub.lastCmd.Load() == nil && s.rd.Buffered() == 0
+	first := s.pub.LastCmd.Load() == nil && s.rd.Buffered() == 0
 	if first && looksLikeTLS(b) {
 		s.srv.counters.crossProtocol.Add(1)
-		s.srv.log.Warn("a TLS hello on a plain port", "addr", s.pub.addr())
-		s.conn.Close(errCross)
+		s.srv.log.Warn("a TLS hello on a plain port", "addr", s.pub.Addr())
+		s.conn.Close(clients.ErrCross)
 		return false
 	}
 	s.rd.Feed(b)
@@ -51,7 +52,7 @@ func (s *session) Closed(reason error) {
 
 func (s *session) begin() {
 	if s.srv.durable.turns() {
-		s.pub.batches.Add(1) // before the flags are read: see Settle
+		s.pub.Batches.Add(1) // before the flags are read: see Settle
 	}
 	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	if s.pending == nil {
@@ -145,16 +146,16 @@ func (s *session) finish() {
 	s.srv.buffers.put(s.call.Out)
 	s.call.Out = nil
 
-	since := s.pub.partialSince.Load()
+	since := s.pub.PartialSince.Load()
 	switch {
 	case !s.rd.Partial() || s.pending != nil:
 		if since != 0 {
-			s.pub.partialSince.Store(0)
+			s.pub.PartialSince.Store(0)
 		}
 	case since == 0 || ran:
-		s.pub.partialSince.Store(s.call.Now)
+		s.pub.PartialSince.Store(s.call.Now)
 	}
-	s.pub.lastActive.Store(s.call.Now)
+	s.pub.LastActive.Store(s.call.Now)
 	s.account()
 }
 
@@ -179,37 +180,18 @@ func (s *session) flush() {
 	s.conn.Write(s.call.Out)
 	s.call.Out = s.call.Out[:0]
 	if s.life.Open() && s.conn.Pending() > s.OutputLimit() {
-		s.srv.closeForOutput(s)
+		s.pub.CloseForOutput()
 	}
 }
 
 // account publishes the sizes of the client's buffers and updates the sum of all clients'.
 func (s *session) account() {
-	storeChanged(&s.pub.buffered, int64(s.rd.Buffered()))
-	storeChanged(&s.pub.queryMemory, int64(s.rd.Memory()))
+	storeChanged(&s.pub.Buffered, int64(s.rd.Buffered()))
+	storeChanged(&s.pub.QueryMemory, int64(s.rd.Memory()))
 	if s.owed != nil {
-		s.pub.owed.Store(int64(len(s.owed.b)))
+		s.pub.Owed.Store(int64(len(s.owed.b)))
 	}
-	s.pub.charge()
-}
-
-// charge updates the sum of all clients' buffers. Of two calls at a time, one may be lost until the housekeeper's next
-// look.
-func (p *public) charge() {
-	held := p.holding()
-	if before := p.accounted.Load(); before != held {
-		p.accounted.Store(held)
-		srv := p.srv
-		of, others := srv.clientBytes.Add(held-before), int64(0)
-		if p.noEvict.Load() {
-			of = srv.exemptBytes.Add(held - before)
-		} else {
-			others = srv.exemptBytes.Load()
-		}
-		if most := srv.clientsBudget(); most > 0 && of-others > most {
-			srv.kickEviction()
-		}
-	}
+	s.pub.Charge()
 }
 
 // storeChanged stores n unless it is there already, which is usual. A load costs less than a store.
@@ -227,17 +209,17 @@ func (s *session) protocolError(err error) {
 		pe = &resp.ProtocolError{Text: "Protocol error"}
 	}
 	s.srv.counters.protocolErrors.Add(1)
-	s.srv.log.Log(context.Background(), LevelVerbose, "protocol error", "addr", s.pub.addr(), "err", pe.Text)
+	s.srv.log.Log(context.Background(), clients.LevelVerbose, "protocol error", "addr", s.pub.Addr(), "err", pe.Text)
 	s.call.Out = resp.AppendError(s.call.Out, "ERR "+pe.Text)
-	s.life.Drain(errProtocol)
+	s.life.Drain(clients.ErrProtocol)
 }
 
 // contain limits the damage of a panic in a handler to its connection. A panic in the engine
 // may leave the state inconsistent, so it ends the process.
 func (s *session) contain() {
 	r := recover()
-	if s.pub.batches.Load()%2 == 1 {
-		s.pub.batches.Add(1)
+	if s.pub.Batches.Load()%2 == 1 {
+		s.pub.Batches.Add(1)
 	}
 	if r == nil {
 		return
@@ -246,12 +228,12 @@ func (s *session) contain() {
 		panic(r)
 	}
 	s.srv.counters.panics.Add(1)
-	s.srv.log.Error("a command panicked: its connection is closed", "addr", s.pub.addr(),
+	s.srv.log.Error("a command panicked: its connection is closed", "addr", s.pub.Addr(),
 		"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 	s.call.Out = resp.AppendError(s.call.Out, errInternal)
 	s.conn.Write(s.call.Out)
 	s.call.Out = nil
-	s.conn.CloseAfterFlush(errPanic)
+	s.conn.CloseAfterFlush(clients.ErrPanic)
 }
 
 // panickedInEngine reports whether the panicking stack has a frame of the engine.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 )
 
 // alone runs a command that belongs to no client.
@@ -89,7 +90,7 @@ func TestGateWithoutAClient(t *testing.T) {
 		t.Errorf("while loading: %s", got)
 	}
 	ts.SetLoading(false)
-	ts.SetRefusing(errEOF)
+	ts.SetRefusing(clients.ErrEOF)
 	if got := line(ts.alone("RL.TAKE", "k", "GCRA", "1/s")); !strings.HasPrefix(got, "-MISCONF") {
 		t.Errorf("while the log cannot be written: %s", got)
 	}

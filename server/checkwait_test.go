@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/server/clients"
 	"limitdb/transport"
 )
 
@@ -48,7 +49,7 @@ func TestCheckWaits(t *testing.T) {
 		c := ts.client()
 		c.say("RL.CHECK shop 2 user u path /paced")
 		c.saysAfter(ts, test.name, test.command, test.pass, test.want)
-		if c.s.pending != nil || c.s.pub.waits.Load() != nil || c.s.pub.argMemory.Load() != 0 {
+		if c.s.pending != nil || c.s.pub.Waits.Load() != nil || c.s.pub.ArgMemory.Load() != 0 {
 			t.Errorf("%s: it still waits", test.name)
 		}
 	}
@@ -87,17 +88,17 @@ func TestCheckGivesUp(t *testing.T) {
 		{"disconnected", "", func(ts *testServer, c, admin *testClient) { c.hangUp(transport.ErrPeerClosed) }},
 		{"end of input", `[1 1 0 1000 1000 "user"]`, func(ts *testServer, c, admin *testClient) { c.s.EOF() }},
 		{"CLIENT UNBLOCK", `[1 1 0 1000 1000 "user"]`, func(ts *testServer, c, admin *testClient) {
-			admin.expect("the wait", admin.say(fmt.Sprintf("CLIENT UNBLOCK %d", c.s.id)), "1")
+			admin.expect("the wait", admin.say(fmt.Sprintf("CLIENT UNBLOCK %d", c.s.pub.ID)), "1")
 		}},
 		{"CLIENT UNBLOCK ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK", func(ts *testServer, c, admin *testClient) {
-			admin.say(fmt.Sprintf("CLIENT UNBLOCK %d ERROR", c.s.id))
+			admin.say(fmt.Sprintf("CLIENT UNBLOCK %d ERROR", c.s.pub.ID))
 		}},
 		{"CLIENT KILL", "", func(ts *testServer, c, admin *testClient) {
-			admin.say(fmt.Sprintf("CLIENT KILL ID %d", c.s.id))
-			if !errors.Is(c.conn.reason(), errKilled) {
+			admin.say(fmt.Sprintf("CLIENT KILL ID %d", c.s.pub.ID))
+			if !errors.Is(c.conn.reason(), clients.ErrKilled) {
 				t.Errorf("closed for %v", c.conn.reason())
 			}
-			c.hangUp(errKilled)
+			c.hangUp(clients.ErrKilled)
 		}},
 		{"the end of the server", `[1 1 0 1000 1000 "user"]`, func(ts *testServer, c, admin *testClient) {
 			ts.stopping.Store(true)
@@ -116,7 +117,7 @@ func TestCheckGivesUp(t *testing.T) {
 		c.expect(test.name, c.say("RL.CHECK shop 1 user u WAIT 1h"), "")
 		test.end(ts, c, admin)
 		c.expect(test.name, c.woken(), test.want)
-		if st := ts.engine.Stats(); st.Waiting != 0 || !c.conn.gone && c.s.pub.waits.Load() != nil {
+		if st := ts.engine.Stats(); st.Waiting != 0 || !c.conn.gone && c.s.pub.Waits.Load() != nil {
 			t.Errorf("%s: %+v", test.name, st)
 		}
 	}
@@ -177,10 +178,10 @@ func TestCheckThatWaitsIsCountedOnce(t *testing.T) {
 	c, admin := ts.client(), ts.client()
 	c.say("RL.CHECK shop 1 user u")
 	c.say("RL.CHECK shop 2 user u field " + strings.Repeat("x", 5000) + " WAIT 1h")
-	if m := c.s.pub.memory(); m.args < 5000 {
+	if m := c.s.pub.Memory(); m.Args < 5000 {
 		t.Errorf("%+v", m)
 	}
-	if got := admin.do("CLIENT", "LIST", "ID", fmt.Sprint(c.s.id)).Text; !strings.Contains(got, " flags=b ") || !strings.Contains(got, " cmd=rl.check ") {
+	if got := admin.do("CLIENT", "LIST", "ID", fmt.Sprint(c.s.pub.ID)).Text; !strings.Contains(got, " flags=b ") || !strings.Contains(got, " cmd=rl.check ") {
 		t.Errorf("CLIENT LIST: %s", got)
 	}
 	for range 9 {

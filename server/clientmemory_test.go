@@ -6,13 +6,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"limitdb/server/clients"
 )
 
 // Every text that a client can set about itself has the same bound, whichever command sets it, and
 // counts towards maxmemory-clients.
 func TestNamesAreBoundedAndAccounted(t *testing.T) {
 	ts := newTestServer(t)
-	long, most := strings.Repeat("x", nameMost+1), strings.Repeat("y", nameMost)
+	long, most := strings.Repeat("x", clients.TextMost+1), strings.Repeat("y", clients.TextMost)
 	for _, test := range []struct {
 		set   []string
 		wrong string
@@ -24,27 +26,27 @@ func TestNamesAreBoundedAndAccounted(t *testing.T) {
 	} {
 		c := ts.client()
 		c.do("PING")
-		idle := ts.clientBytes.Load()
+		idle := ts.clients.Bytes.Load()
 		set := func(value string) string { return line(c.do(append(test.set, value)...)) }
-		if got := set(long); got != "-"+errNameLong {
+		if got := set(long); got != "-"+clients.ErrLongText {
 			t.Errorf("%v, %d bytes: %.80s", test.set, len(long), got)
 		}
 		if got := set("two words"); got != "-"+test.wrong {
 			t.Errorf("%v, a blank: %.80s", test.set, got)
 		}
-		if got := ts.clientBytes.Load() - idle; got != 0 {
+		if got := ts.clients.Bytes.Load() - idle; got != 0 {
 			t.Errorf("%v: %d bytes are counted for what is refused", test.set, got)
 		}
 		for _, value := range []string{"a", most, "abc"} {
 			if got := set(value); strings.HasPrefix(got, "-") {
 				t.Errorf("%v, %d bytes: %.80s", test.set, len(value), got)
 			}
-			if got := ts.clientBytes.Load() - idle; got != int64(len(value)) {
+			if got := ts.clients.Bytes.Load() - idle; got != int64(len(value)) {
 				t.Errorf("%v: %d bytes are counted for %d", test.set, got, len(value))
 			}
 		}
 		c.raw(string(encode(append(test.set, "")...)))
-		if got := ts.clientBytes.Load() - idle; got != 0 {
+		if got := ts.clients.Bytes.Load() - idle; got != 0 {
 			t.Errorf("%v: %d bytes are counted for none", test.set, got)
 		}
 	}
@@ -56,7 +58,7 @@ func TestClientListShowsMemory(t *testing.T) {
 	admin, c := ts.client(), ts.client()
 	shown := func() map[string]int64 {
 		t.Helper()
-		list := admin.do("CLIENT", "LIST", "ID", fmt.Sprint(c.s.id)).Text
+		list := admin.do("CLIENT", "LIST", "ID", fmt.Sprint(c.s.pub.ID)).Text
 		fields := make(map[string]int64)
 		for _, f := range regexp.MustCompile(`([a-z-]+)=(\d+)\b`).FindAllStringSubmatch(list, -1) {
 			fields[f[1]], _ = strconv.ParseInt(f[2], 10, 64)
@@ -101,8 +103,8 @@ func TestTransactionsAreAccounted(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
 	c.do("PING")
-	idle := ts.clientBytes.Load()
-	held := func() int64 { return ts.clientBytes.Load() - idle }
+	idle := ts.clients.Bytes.Load()
+	held := func() int64 { return ts.clients.Bytes.Load() - idle }
 	key := strings.Repeat("k", 4000)
 	for i := range int64(10) {
 		c.do("WATCH", key, key)

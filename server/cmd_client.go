@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
@@ -23,7 +24,7 @@ func clientRows() []row {
 	skipMe := spec.Words("skipme", "YES", "NO")
 	skipMe.Token = "SKIPME"
 	client := handler.Container("CLIENT", "connection", "A container for commands about connections.",
-		sub("ID", 2, spec.Fast, "Returns the connection's id.", func(c *call) { c.Int(c.client.id) }),
+		sub("ID", 2, spec.Fast, "Returns the connection's id.", func(c *call) { c.Int(c.client.pub.ID) }),
 		sub("INFO", 2, 0, "Describes this connection.", clientInfo),
 		sub("LIST", -2, spec.Admin, "Describes the connections.", clientList,
 			spec.Optional(types),
@@ -53,12 +54,115 @@ func clientRows() []row {
 		sub("TRACKINGINFO", 2, 0, "Describes what CLIENT TRACKING has set.", clientTrackingInfo),
 		sub("CACHING", 3, spec.Fast, "Invalidates the keys of the next command at once, under CLIENT TRACKING ON OPTIN.", clientCaching, spec.Word("YES")),
 		sub("GETREDIR", 2, spec.Fast, "Returns the id of the client that receives invalidations; 0: this one, -1: tracking is off.",
-			func(c *call) { c.Int(c.client.pub.redirect.Load()) }),
+			func(c *call) { c.Int(c.client.pub.Redirect.Load()) }),
 		sub("UNBLOCK", -3, spec.Admin, "Ends another connection's wait; returns 1, or 0 if it does not wait.", clientUnblock,
 			spec.Integer("client-id"), spec.OneOf("unblock-type", spec.Word("TIMEOUT"), spec.Word("ERROR"))),
 	)
 	client.Flags = spec.Conn
 	return []row{client}
+}
+
+// showQuery has CLIENT LIST show what the client that asks has sent: this command, and what follows.
+func (c *call) showQuery() {
+	if s := c.client; s != nil {
+		s.pub.Buffered.Store(int64(s.rd.Size() + s.rd.Buffered()))
+	}
+}
+
+func clientInfo(c *call) {
+	c.showQuery()
+	c.Verbatim(string(c.client.pub.AppendLine(nil, c.srv.clock.Now())) + "\n")
+}
+
+func clientList(c *call) {
+	c.showQuery()
+	var list []byte
+	now := c.srv.clock.Now()
+	line := func(other *clients.Client) {
+		list = append(other.AppendLine(list, now), '\n')
+		c.Holds = int64(cap(list))
+	}
+	end := func() { c.Verbatim(string(list)) }
+	switch {
+	case len(c.Args) == 2:
+		c.srv.clients.Walk(c.inner(), clients.Few, line, end)
+	case len(c.Args) == 4 && resp.EqualFold(c.Args[2], "TYPE"):
+		keep, text := clientType(c.Args[3])
+		if text != "" {
+			c.Fail(text)
+			return
+		}
+		c.srv.clients.Walk(c.inner(), clients.Few, func(other *clients.Client) {
+			if keep(other) {
+				line(other)
+			}
+		}, end)
+	case len(c.Args) >= 4 && resp.EqualFold(c.Args[2], "ID"):
+		ids := make([]int64, 0, len(c.Args)-3)
+		for _, a := range c.Args[3:] {
+			id, ok := resp.ParseInt(a)
+			if !ok || id < 1 {
+				c.Fail("ERR Invalid client ID")
+				return
+			}
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+		c.EachStep(len(ids), clients.Few, nil, func(i int) {
+			if other := c.srv.clients.Find(ids[i]); other != nil {
+				line(other)
+			}
+		}, end)
+	default:
+		c.Fail(spec.ErrSyntax)
+	}
+}
+
+// clientType returns the filter for a client type of CLIENT LIST and KILL. If there is no such type, text is the error.
+func clientType(word []byte) (keep func(*clients.Client) bool, text string) {
+	switch {
+	case resp.EqualFold(word, "NORMAL"):
+		return func(c *clients.Client) bool { return c.SubCount() == 0 }, ""
+	case resp.EqualFold(word, "PUBSUB"):
+		return func(c *clients.Client) bool { return c.SubCount() > 0 }, ""
+	case resp.EqualFold(word, "MASTER"), resp.EqualFold(word, "REPLICA"), resp.EqualFold(word, "SLAVE"):
+		return func(*clients.Client) bool { return false }, ""
+	}
+	return nil, "ERR Unknown client type '" + resp.Excerpt(word) + "'"
+}
+
+func clientSetName(c *call) {
+	c.client.fwd.close() // the next one says the name
+	c.setText(&c.client.pub.Name, c.Args[2], errClientName)
+}
+
+func clientGetName(c *call) {
+	if name := c.client.pub.Name.String(); name != "" {
+		c.Text(name)
+		return
+	}
+	c.Null()
+}
+
+func clientSetInfo(c *call) {
+	switch {
+	case resp.EqualFold(c.Args[2], "LIB-NAME"):
+		c.setText(&c.client.pub.LibName, c.Args[3], errLibName)
+	case resp.EqualFold(c.Args[2], "LIB-VER"):
+		c.setText(&c.client.pub.LibVer, c.Args[3], errLibVer)
+	default:
+		c.Fail("ERR Unrecognized option '" + resp.Excerpt(c.Args[2]) + "'")
+	}
+}
+
+// setText stores what the client says about itself and replies OK, or the error.
+func (c *call) setText(to *clients.Text, b []byte, wrong string) {
+	if text := c.client.pub.Say(to, b, wrong); text != "" {
+		c.Fail(text)
+		return
+	}
+	c.OK()
 }
 
 func clientPause(c *call) {
@@ -102,21 +206,9 @@ func clientReply(c *call) {
 
 func clientNoEvict(c *call) {
 	if on, ok := c.onOff(c.Args[2]); ok {
-		c.client.pub.exempt(on)
+		c.client.pub.Exempt(on)
 		c.OK()
 	}
-}
-
-// exempt sets or ends CLIENT NO-EVICT.
-func (p *public) exempt(on bool) {
-	if p.noEvict.Swap(on) == on {
-		return
-	}
-	held := p.accounted.Load()
-	if !on {
-		held = -held
-	}
-	p.srv.exemptBytes.Add(held)
 }
 
 func onOffOnly(c *call) {
@@ -154,7 +246,7 @@ func clientUnblock(c *call) {
 		c.Fail(spec.ErrNotInt)
 		return
 	}
-	if other := c.srv.clients.find(id); other != nil && other.pub.unblock(c.Now, cause) {
+	if other := c.srv.clients.Find(id); other != nil && other.Unblock(c.srv.states(), c.Now, cause) {
 		c.Int(1)
 		return
 	}
@@ -168,7 +260,7 @@ func clientKill(c *call) {
 		words = [][]byte{[]byte("ADDR"), c.Args[2], []byte("SKIPME"), []byte("NO")}
 	}
 	skipMe := true
-	var filters []func(*session) bool
+	var filters []func(*clients.Client) bool
 	for ; len(words) > 0; words = words[2:] {
 		if len(words) == 1 {
 			c.Fail(spec.ErrSyntax)
@@ -187,13 +279,13 @@ func clientKill(c *call) {
 		filters = append(filters, f)
 	}
 	killed, me := int64(0), false
-	c.fewClients(max(1, walkClients/max(1, len(filters))), func(other *session) {
-		if alone && killed == 1 || skipMe && other == c.client || slices.ContainsFunc(filters, func(f func(*session) bool) bool { return !f(other) }) {
+	c.srv.clients.Walk(c.inner(), max(1, clients.Few/max(1, len(filters))), func(other *clients.Client) {
+		if alone && killed == 1 || skipMe && other == &c.client.pub || slices.ContainsFunc(filters, func(f func(*clients.Client) bool) bool { return !f(other) }) {
 			return
 		}
 		killed++
-		if me = me || other == c.client; other != c.client {
-			other.conn.Close(errKilled)
+		if me = me || other == &c.client.pub; other != &c.client.pub {
+			other.Conn.Close(clients.ErrKilled)
 		}
 	}, func() {
 		switch {
@@ -205,13 +297,13 @@ func clientKill(c *call) {
 			c.OK()
 		}
 		if me {
-			c.client.life.Drain(errKilled)
+			c.client.life.Drain(clients.ErrKilled)
 		}
 	})
 }
 
 // killFilter parses one filter of CLIENT KILL. If it fails, text is the error to reply with.
-func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) {
+func killFilter(word, v []byte, now int64) (f func(*clients.Client) bool, text string) {
 	value := string(v)
 	switch {
 	case resp.EqualFold(word, "ID"):
@@ -219,16 +311,16 @@ func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) 
 		if !ok || id < 1 {
 			return nil, "ERR client-id should be greater than 0"
 		}
-		return func(c *session) bool { return c.id == id }, ""
+		return func(c *clients.Client) bool { return c.ID == id }, ""
 	case resp.EqualFold(word, "ADDR"):
-		return func(c *session) bool { return c.pub.addr() == value }, ""
+		return func(c *clients.Client) bool { return c.Addr() == value }, ""
 	case resp.EqualFold(word, "LADDR"):
-		return func(c *session) bool { return addrText(c.conn.LocalAddr(), c.conn.LocalAddr()) == value }, ""
+		return func(c *clients.Client) bool { return clients.AddrText(c.Conn.LocalAddr(), c.Conn.LocalAddr()) == value }, ""
 	case resp.EqualFold(word, "USER"):
 		if value != "default" {
 			return nil, fmt.Sprintf(errNoSuchUser, resp.Excerpt(v))
 		}
-		return func(*session) bool { return true }, ""
+		return func(*clients.Client) bool { return true }, ""
 	case resp.EqualFold(word, "TYPE"):
 		return clientType(v)
 	case resp.EqualFold(word, "MAXAGE"):
@@ -239,7 +331,7 @@ func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) 
 		if age < 1 {
 			return nil, "ERR maxage should be greater than 0"
 		}
-		return func(c *session) bool { return (now-c.pub.created)/int64(time.Second) >= age }, ""
+		return func(c *clients.Client) bool { return c.Age(now)/int64(time.Second) >= age }, ""
 	}
 	return nil, spec.ErrSyntax
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/server/clients"
 	"limitdb/server/spec"
 )
 
@@ -20,7 +21,7 @@ func TestClientNamesAndInfo(t *testing.T) {
 		[2]string{"CLIENT SETINFO lib-name go-redis", "OK"},
 		[2]string{"CLIENT SETINFO LIB-VER 9", "OK"},
 		[2]string{"CLIENT SETINFO colour red", "-ERR Unrecognized option 'colour'"},
-		[2]string{"CLIENT ID", fmt.Sprint(c.s.id)},
+		[2]string{"CLIENT ID", fmt.Sprint(c.s.pub.ID)},
 		[2]string{"CLIENT NO-EVICT ON", "OK"},
 		[2]string{"CLIENT NO-TOUCH on", "OK"},
 		[2]string{"CLIENT NO-EVICT maybe", "-" + spec.ErrSyntax},
@@ -55,14 +56,14 @@ func TestClientListAndKill(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	all := fmt.Sprint(c.s.id, " ", a.s.id, " ", b.s.id)
+	all := fmt.Sprint(c.s.pub.ID, " ", a.s.pub.ID, " ", b.s.pub.ID)
 	if got := ids(); got != all {
 		t.Errorf("CLIENT LIST: %s, want %s", got, all)
 	}
-	if got := ids("TYPE", "pubsub"); got != fmt.Sprint(b.s.id) {
+	if got := ids("TYPE", "pubsub"); got != fmt.Sprint(b.s.pub.ID) {
 		t.Errorf("TYPE pubsub: %s", got)
 	}
-	if got := ids("ID", fmt.Sprint(a.s.id), "77"); got != fmt.Sprint(a.s.id) {
+	if got := ids("ID", fmt.Sprint(a.s.pub.ID), "77"); got != fmt.Sprint(a.s.pub.ID) {
 		t.Errorf("ID: %s", got)
 	}
 	c.steps(ts,
@@ -80,11 +81,11 @@ func TestClientListAndKill(t *testing.T) {
 		[2]string{"CLIENT KILL TYPE pubsub", "1"},
 	)
 	for _, k := range []*testClient{a, b} {
-		if !errors.Is(k.conn.reason(), errKilled) {
+		if !errors.Is(k.conn.reason(), clients.ErrKilled) {
 			t.Errorf("closed for %v", k.conn.reason())
 		}
 	}
-	if got := line(c.do("CLIENT", "KILL", "ID", fmt.Sprint(c.s.id), "SKIPME", "no")); got != "1" || !errors.Is(c.conn.reason(), errKilled) {
+	if got := line(c.do("CLIENT", "KILL", "ID", fmt.Sprint(c.s.pub.ID), "SKIPME", "no")); got != "1" || !errors.Is(c.conn.reason(), clients.ErrKilled) {
 		t.Errorf("killing itself: %s, closed for %v", got, c.conn.reason())
 	}
 }
@@ -93,7 +94,7 @@ func TestClientListAndKill(t *testing.T) {
 func TestClientKillsItself(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
-	if got := c.raw("CLIENT KILL 127.0.0.1:40000\r\nPING\r\n"); got != "+OK\r\n" || !errors.Is(c.conn.reason(), errKilled) || !c.conn.flushed {
+	if got := c.raw("CLIENT KILL 127.0.0.1:40000\r\nPING\r\n"); got != "+OK\r\n" || !errors.Is(c.conn.reason(), clients.ErrKilled) || !c.conn.flushed {
 		t.Errorf("%q, closed for %v", got, c.conn.reason())
 	}
 }

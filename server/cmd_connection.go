@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
@@ -21,7 +22,7 @@ func connectionRows() []row {
 		cmd("ECHO", 2, spec.Script|conn, "Returns its argument.", func(c *call) { c.Bulk(c.Args[1]) }, message),
 		cmd("QUIT", -1, spec.Now|own, "Closes the connection.", func(c *call) {
 			c.OK()
-			c.client.life.Drain(errQuit)
+			c.client.life.Drain(clients.ErrQuit)
 		}),
 		cmd("RESET", 1, spec.Now|own, "Resets the connection to its initial state.", reset),
 		cmd("AUTH", -2, spec.NoMulti|own|spec.SkipMonitor, "Authenticates the connection.", authCommand, spec.Optional(user), password),
@@ -56,7 +57,7 @@ func ping(c *call) {
 }
 
 func reset(c *call) {
-	c.srv.monitors.remove(c.client)
+	c.srv.monitors.remove(&c.client.pub)
 	c.client.dropSubscriptions()
 	c.client.track(nil)
 	c.client.endMulti()
@@ -64,9 +65,9 @@ func reset(c *call) {
 	c.client.fwd.close()
 	c.client.knowsClusters, c.client.readOnly = false, false
 	c.Proto = resp.RESP2
-	c.client.pub.resp3.Store(false)
-	c.client.pub.storeText(&c.client.pub.name, nil)
-	c.client.pub.exempt(false)
+	c.client.pub.RESP3.Store(false)
+	c.client.pub.Say(&c.client.pub.Name, nil, errClientName)
+	c.client.pub.Exempt(false)
 	c.client.setAuthed(c.srv.password() == "")
 	c.Simple("RESET")
 }
@@ -93,7 +94,7 @@ func hello(c *call) {
 			i += 3
 		case resp.EqualFold(c.Args[i], "SETNAME") && i+1 < len(c.Args):
 			name = c.Args[i+1]
-			if text := nameError(name, errClientName); text != "" {
+			if text := clients.TextError(name, errClientName); text != "" {
 				c.Fail(text)
 				return
 			}
@@ -118,13 +119,13 @@ func hello(c *call) {
 // greet sets the protocol and, unless it is nil, the name of a client, and replies to its HELLO.
 func (c *call) greet(proto resp.Proto, name []byte) {
 	if name != nil {
-		c.client.pub.storeText(&c.client.pub.name, name)
+		c.client.pub.Say(&c.client.pub.Name, name, errClientName)
 	}
 	c.client.fwd.close() // the next one says what is true now
 	c.Proto = proto
-	c.client.pub.resp3.Store(proto == resp.RESP3)
+	c.client.pub.RESP3.Store(proto == resp.RESP3)
 	role := map[bool]string{true: "master", false: "replica"}[c.srv.opts.Replication.Leads()]
-	c.Fields("server", "redis", "version", redisVersion, "proto", int(proto), "id", c.client.id, "mode", c.srv.mode(), "role", role, "modules", []string{})
+	c.Fields("server", "redis", "version", redisVersion, "proto", int(proto), "id", c.client.pub.ID, "mode", c.srv.mode(), "role", role, "modules", []string{})
 }
 
 func selectDB(c *call) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/spec"
 )
 
@@ -66,7 +67,7 @@ func TestUnreadRepliesBeforeAuth(t *testing.T) {
 	c := newTestServer(t, "requirepass secret").client()
 	c.conn.pending = 65 << 10
 	c.raw("PING\r\n")
-	if !errors.Is(c.conn.reason(), errOutput) {
+	if !errors.Is(c.conn.reason(), clients.ErrOutput) {
 		t.Errorf("closed for %v", c.conn.reason())
 	}
 }
@@ -122,7 +123,7 @@ func TestSmallConnectionCommands(t *testing.T) {
 		[2]string{"TIME", `["1600000000" "0"]`},
 		[2]string{"QUIT", "OK"},
 	)
-	if !errors.Is(c.conn.reason(), errQuit) || !c.conn.flushed {
+	if !errors.Is(c.conn.reason(), clients.ErrQuit) || !c.conn.flushed {
 		t.Errorf("QUIT: closed for %v", c.conn.reason())
 	}
 }
@@ -134,7 +135,7 @@ func TestQuitClosesBehindTheReplies(t *testing.T) {
 		"CLIENT REPLY OFF\r\nQUIT\r\nPING\r\n": "",
 	} {
 		c := newTestServer(t).client()
-		if got := c.raw(in); got != want || c.conn.reason() != errQuit || !c.conn.flushed {
+		if got := c.raw(in); got != want || c.conn.reason() != clients.ErrQuit || !c.conn.flushed {
 			t.Errorf("%q: %q, closed for %v", in, got, c.conn.reason())
 		}
 	}

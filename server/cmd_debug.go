@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/spec"
@@ -48,7 +49,7 @@ func debugRows() []row {
 // mayDebug reports whether the client may use DEBUG. If not, it replies with the error.
 func (c *call) mayDebug() bool {
 	who := c.srv.set.DebugCommand.Get()
-	if who == "no" || who == "local" && !isLocal(c.client.conn.RemoteAddr()) {
+	if who == "no" || who == "local" && !clients.IsLocal(c.client.conn.RemoteAddr()) {
 		c.Fail(errDebugRefused)
 		return false
 	}
@@ -86,7 +87,7 @@ func (c *call) sleep(d time.Duration) {
 // slept replies after a sleep. The slow log records it as if it were work.
 func (c *call) slept(cmd *command, d time.Duration) {
 	seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
-	c.client.pub.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, c.Now, int64(d))
+	c.client.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, c.Now, int64(d))
 	c.OK()
 }
 

@@ -11,7 +11,7 @@ func TestDebugSleep(t *testing.T) {
 	if got := c.raw(string(encode("DEBUG", "SLEEP", "0.01")) + string(encode("ECHO", "after"))); got != "" {
 		t.Errorf("%q at once", got)
 	}
-	if !c.s.pub.parked.Load() {
+	if !c.s.pub.Parked() {
 		t.Error("the session is not parked")
 	}
 	if got := line(other.do("PING")); got != "PONG" { // and others go on
@@ -20,7 +20,7 @@ func TestDebugSleep(t *testing.T) {
 	if got := c.resume(); got != "+OK\r\n$5\r\nafter\r\n" {
 		t.Errorf("%q", got)
 	}
-	if c.s.pub.parked.Load() {
+	if c.s.pub.Parked() {
 		t.Error("the session is still parked")
 	}
 	if got := line(c.do("SLOWLOG", "GET")); !strings.Contains(got, ` 10000 ["DEBUG" "SLEEP" "0.01"] `) {
@@ -33,8 +33,8 @@ func TestDebugSleepGoesOn(t *testing.T) {
 	c := newTestServer(t).client()
 	c.raw(string(encode("DEBUG", "SLEEP", "3600")))
 	c.s.Resume()
-	if got := c.conn.take(); len(got) > 0 || !c.s.pub.parked.Load() {
-		t.Errorf("%q, parked: %v", got, c.s.pub.parked.Load())
+	if got := c.conn.take(); len(got) > 0 || !c.s.pub.Parked() {
+		t.Errorf("%q, parked: %v", got, c.s.pub.Parked())
 	}
 }
 

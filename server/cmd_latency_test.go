@@ -67,7 +67,7 @@ func TestCountersPerLoop(t *testing.T) {
 	stripe := func(loop int) *stats.Stripe {
 		c := ts.client()
 		c.conn.loop = loop
-		return ts.counts.Stripe(ts.laneOf(c.conn, c.s.id))
+		return ts.counts.Stripe(ts.laneOf(c.conn, c.s.pub.ID))
 	}
 	loops := ts.counts.Stripes() / 2
 	seen := map[*stats.Stripe]bool{}

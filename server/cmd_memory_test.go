@@ -49,7 +49,7 @@ func TestMemoryStats(t *testing.T) {
 	for _, k := range strings.Fields("a b c d") {
 		c.do("RL.TAKE", k, "GCRA", "1/s")
 	}
-	ts.clientBytes.Store(77)
+	ts.clients.Bytes.Store(77)
 	f := figures()
 	stats := ts.engine.Stats()
 	if f["keys.count"] != 4 || f["dataset.bytes"] != float64(stats.Bytes) || f["keys.bytes-per-key"] != float64(stats.Bytes/4) || f["clients.normal"] != 77 {

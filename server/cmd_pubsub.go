@@ -8,6 +8,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/glob"
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/pubsub"
 	"limitdb/server/spec"
@@ -146,7 +147,7 @@ type message struct {
 func (m *message) send(to *pubsub.Receiver) {
 	s := to.Owner.(*session)
 	proto, n, word := resp.RESP2, 3, "message"
-	if s.pub.resp3.Load() {
+	if s.pub.RESP3.Load() {
 		proto = resp.RESP3
 	}
 	switch to.Kind {
@@ -161,7 +162,7 @@ func (m *message) send(to *pubsub.Receiver) {
 		b = resp.AppendBulkString(b, to.Pattern)
 	}
 	b = resp.AppendBulk(b, m.channel)
-	s.pub.deliver(resp.AppendBulk(b, m.text))
+	s.pub.Deliver(resp.AppendBulk(b, m.text))
 }
 
 // subscribe replies once for each name, as Redis does, in RESP3 with a push.
@@ -236,11 +237,11 @@ const seenSize = 64
 func (c *call) subscribedTo(kind pubsub.Kind, pattern *glob.Pattern) {
 	var found []byte
 	seen, most := make(map[string]bool), int(c.OutputLimit())
-	c.fewClients(1, func(other *session) {
-		if other.pub.subscribed.Load() == 0 || len(found) > most {
+	c.srv.clients.Walk(c.inner(), 1, func(other *clients.Client) {
+		if other.SubCount() == 0 || len(found) > most {
 			return
 		}
-		for _, name := range other.subs.List(kind) {
+		for _, name := range other.Subs.List(kind) {
 			if !seen[name] && (pattern == nil || pattern.Match([]byte(name))) {
 				seen[name] = true
 				found = resp.AppendBulk(found, []byte(name))
@@ -275,7 +276,5 @@ func (s *session) dropSubscriptions() {
 
 // publishSubs publishes the size of the subscriptions to other goroutines.
 func (s *session) publishSubs() {
-	now := int32(s.subs.Len())
-	countClient(&s.srv.subscribed, s.pub.subscribed.Swap(now) > 0, now > 0)
-	s.pub.subBytes.Store(int64(s.subs.Memory()))
+	s.pub.CountSubs()
 }

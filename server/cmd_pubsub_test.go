@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/pubsub"
 )
 
@@ -75,7 +76,7 @@ func TestPubSub(t *testing.T) {
 		[2]string{"PUBSUB SHARDNUMSUB shard news", `["shard" 1 "news" 0]`},
 		[2]string{"PUBLISH quiet hello", "0"},
 	)
-	gone.hangUp(errQuit)
+	gone.hangUp(clients.ErrQuit)
 	c.steps(ts, [2]string{"PUBSUB NUMSUB news", `["news" 1]`})
 	c.do("HELLO", "3")
 	if got := c.replies("PUBSUB", "NUMSUB", "news"); got != "*2 $4 news :1 " {
@@ -107,7 +108,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	if got := c.replies("SUBSCRIBE", "c"); got != "-"+errTooManyChannels+" " {
 		t.Errorf("%q", got)
 	}
-	if c.s.subs.Len() != 2 || c.s.subs.Bytes() != pubsub.MaxBytes || c.s.pub.subscribed.Load() != 2 {
+	if c.s.subs.Len() != 2 || c.s.subs.Bytes() != pubsub.MaxBytes || c.s.pub.SubCount() != 2 {
 		t.Errorf("%d subscriptions of %d bytes", c.s.subs.Len(), c.s.subs.Bytes())
 	}
 }
@@ -117,15 +118,15 @@ func TestSubscriptionsAreAccounted(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
 	c.do("PING")
-	idle := ts.clientBytes.Load()
+	idle := ts.clients.Bytes.Load()
 	c.replies("SUBSCRIBE", "four", "fiver")
-	two := ts.clientBytes.Load() - idle
+	two := ts.clients.Bytes.Load() - idle
 	c.replies("UNSUBSCRIBE", "four")
-	if one := ts.clientBytes.Load() - idle; one <= 5 || two != 2*one-1 {
+	if one := ts.clients.Bytes.Load() - idle; one <= 5 || two != 2*one-1 {
 		t.Errorf("%d bytes are counted for one name, %d for two", one, two)
 	}
 	c.do("RESET")
-	if got := ts.clientBytes.Load() - idle; got != 0 {
+	if got := ts.clients.Bytes.Load() - idle; got != 0 {
 		t.Errorf("%d bytes are counted after RESET", got)
 	}
 }
@@ -277,14 +278,14 @@ func TestSubscriptionsAgainstSets(t *testing.T) {
 					rt.Fatalf("%s: %q, want %q", words[k][0], got, want)
 				}
 			}
-			if c.s.subs.Len() != count || c.s.subs.Bytes() != bytes || int(c.s.pub.subscribed.Load()) != count {
-				rt.Fatalf("count %d, bytes %d, published %d; want %d and %d", c.s.subs.Len(), c.s.subs.Bytes(), c.s.pub.subscribed.Load(), count, bytes)
+			if c.s.subs.Len() != count || c.s.subs.Bytes() != bytes || c.s.pub.SubCount() != count {
+				rt.Fatalf("count %d, bytes %d, published %d; want %d and %d", c.s.subs.Len(), c.s.subs.Bytes(), c.s.pub.SubCount(), count, bytes)
 			}
 		}
 		if c.s.call.Proto != resp.RESP3 {
 			rt.Fatal("HELLO 3 failed")
 		}
-		c.hangUp(errQuit)
+		c.hangUp(clients.ErrQuit)
 	})
 }
 
@@ -322,10 +323,10 @@ func TestPublish(t *testing.T) {
 			t.Errorf("%s: %q, %q", step.command, a, b)
 		}
 	}
-	before := ts.clientBytes.Load()
+	before := ts.clients.Bytes.Load()
 	two.conn.setPending(60 << 10)
-	if c.do("PUBLISH", "news", "more"); ts.clientBytes.Load()-before < 60<<10 {
-		t.Errorf("of 61440 bytes that are not read, %d are counted", ts.clientBytes.Load()-before)
+	if c.do("PUBLISH", "news", "more"); ts.clients.Bytes.Load()-before < 60<<10 {
+		t.Errorf("of 61440 bytes that are not read, %d are counted", ts.clients.Bytes.Load()-before)
 	}
 	two.conn.setPending(64<<10 + 1) // it does not read
 	c.do("PUBLISH", "news", "more")

@@ -50,7 +50,7 @@ func clockCommand(c *call) {
 			return
 		}
 		if moved = c.srv.clock.Adopt(); moved > 0 {
-			c.srv.log.Warn("decisions adopted the machine's clock, as a client asked", "addr", c.client.pub.addr(), "forwards", time.Duration(moved))
+			c.srv.log.Warn("decisions adopted the machine's clock, as a client asked", "addr", c.client.pub.Addr(), "forwards", time.Duration(moved))
 		}
 		c.Now = max(c.Now, c.srv.clock.Now())
 	default:
@@ -61,7 +61,7 @@ func clockCommand(c *call) {
 }
 
 func monitor(c *call) {
-	added := c.srv.monitors.add(c.client, func() {
+	added := c.srv.monitors.add(&c.client.pub, func() {
 		if c.client.replies == replyOn {
 			c.OK()
 		}
@@ -101,7 +101,7 @@ func shutdown(c *call) {
 		c.Fail("ERR SHUTDOWN is not available here")
 		return
 	}
-	c.srv.log.Warn("a client sent SHUTDOWN", "addr", c.client.pub.addr())
+	c.srv.log.Warn("a client sent SHUTDOWN", "addr", c.client.pub.Addr())
 	srv := c.srv
 	go func() {
 		if save {
@@ -360,7 +360,7 @@ func (srv *Server) memoryFigures(table *engine.Stats) info.Memory {
 		Used:     int64(sample[0].Value.Uint64()),
 		Idle:     int64(sample[2].Value.Uint64()),
 		Resident: int64(info.ResidentBytes()),
-		Clients:  srv.clientBytes.Load(),
+		Clients:  srv.clients.Bytes.Load(),
 		Table:    table.Bytes,
 		Keys:     table.Keys,
 	}
@@ -372,7 +372,7 @@ func (srv *Server) memoryFigures(table *engine.Stats) info.Memory {
 func memoryStats(c *call) { c.withFigures(func(f *info.Memory) { f.Stats(&c.Reply) }) }
 
 func memoryDoctor(c *call) {
-	c.withFigures(func(f *info.Memory) { c.Verbatim(f.Advice(c.srv.set.MaxMemory.Get(), c.srv.clientsBudget())) })
+	c.withFigures(func(f *info.Memory) { c.Verbatim(f.Advice(c.srv.set.MaxMemory.Get(), c.srv.clients.Budget())) })
 }
 
 // memoryPurge collects garbage in its own goroutine, since the collection of a large heap would

@@ -42,7 +42,7 @@ func (o *trackingOptions) parse(srv *Server, args [][]byte) string {
 			if !ok {
 				return spec.ErrNotInt
 			}
-			if srv.clients.find(id) == nil {
+			if srv.clients.Find(id) == nil {
 				return errTrackingNoClient
 			}
 			o.redirect = id
@@ -109,13 +109,12 @@ func clientTracking(c *call) {
 
 // track turns tracking on, or off if t is nil.
 func (s *session) track(t *tracking) {
-	countClient(&s.srv.tracking, s.tracking != nil, t != nil)
 	s.tracking = t
-	shown := int64(-1)
-	if t != nil {
-		shown = t.redirect
+	if t == nil {
+		s.pub.SetTracking(false, 0)
+		return
 	}
-	s.pub.redirect.Store(shown)
+	s.pub.SetTracking(true, t.redirect)
 }
 
 func clientCaching(c *call) {
@@ -145,7 +144,7 @@ func clientTrackingInfo(c *call) {
 			}
 		}
 	}
-	c.Fields("flags", func() { c.TextSet(flags) }, "redirect", c.client.pub.redirect.Load(), "prefixes", []string{})
+	c.Fields("flags", func() { c.TextSet(flags) }, "redirect", c.client.pub.Redirect.Load(), "prefixes", []string{})
 }
 
 // announced reports whether the server must invalidate the next command's keys.
@@ -193,7 +192,7 @@ func (t *tracking) invalidate(s *session, name []byte, keys [][]byte) {
 
 // invalidateElsewhere sends the invalidation to the client of CLIENT TRACKING's REDIRECT.
 func (t *tracking) invalidateElsewhere(s *session, keys [][]byte) {
-	to := s.srv.clients.find(t.redirect)
+	to := s.srv.clients.Find(t.redirect)
 	switch {
 	case to == nil:
 		t.broken = true
@@ -202,10 +201,10 @@ func (t *tracking) invalidateElsewhere(s *session, keys [][]byte) {
 			s.call.Text("tracking-redir-broken")
 			s.call.Int(t.redirect)
 		}
-	case to.pub.resp3.Load():
-		to.pub.deliver(appendInvalidation(nil, resp.RESP3, keys))
-	case to.subs.Heard(pubsub.Channel, invalidateChannel):
-		to.pub.deliver(appendInvalidation(nil, resp.RESP2, keys))
+	case to.RESP3.Load():
+		to.Deliver(appendInvalidation(nil, resp.RESP3, keys))
+	case to.Subs.Heard(pubsub.Channel, invalidateChannel):
+		to.Deliver(appendInvalidation(nil, resp.RESP2, keys))
 	}
 }
 

@@ -22,7 +22,7 @@ func TestTrackingArguments(t *testing.T) {
 		[2]string{"CLIENT TRACKING OFF FOO", "-" + spec.ErrSyntax},
 		[2]string{"CLIENT TRACKING ON REDIRECT 99", "-ERR The client ID you want redirect to does not exist"},
 		[2]string{"CLIENT TRACKING ON REDIRECT x", "-" + spec.ErrNotInt},
-		[2]string{fmt.Sprintf("CLIENT TRACKING ON REDIRECT %d REDIRECT 2", c.s.id), "-ERR A client can only redirect to a single other client"},
+		[2]string{fmt.Sprintf("CLIENT TRACKING ON REDIRECT %d REDIRECT 2", c.s.pub.ID), "-ERR A client can only redirect to a single other client"},
 		[2]string{"CLIENT TRACKING ON PREFIX a", "-ERR PREFIX option requires BCAST mode to be enabled"},
 		[2]string{"CLIENT TRACKING ON OPTIN OPTOUT", "-ERR You can't specify both OPTIN mode and OPTOUT mode"},
 		[2]string{"CLIENT TRACKING ON BCAST OPTIN", "-ERR OPTIN and OPTOUT are not compatible with BCAST"},
@@ -105,7 +105,7 @@ func TestInvalidationInRESP2(t *testing.T) {
 	}
 	redirect := func(to *testClient) {
 		c.raw("CLIENT TRACKING OFF\r\n")
-		c.do("CLIENT", "TRACKING", "ON", "OPTIN", "REDIRECT", fmt.Sprint(to.s.id))
+		c.do("CLIENT", "TRACKING", "ON", "OPTIN", "REDIRECT", fmt.Sprint(to.s.pub.ID))
 		to.conn.take()
 		if got := c.raw("CLIENT CACHING YES\r\nEXISTS k\r\n"); got != "+OK\r\n:0\r\n" {
 			t.Errorf("with REDIRECT: %q", got)
@@ -125,12 +125,12 @@ func TestInvalidationInRESP2(t *testing.T) {
 	if got := string(three.conn.take()); got != ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n" {
 		t.Errorf("to RESP3: %q", got)
 	}
-	if info := c.do("CLIENT", "INFO").Text; !strings.Contains(info, " flags=t ") || !strings.Contains(info, fmt.Sprintf(" redir=%d ", three.s.id)) {
+	if info := c.do("CLIENT", "INFO").Text; !strings.Contains(info, " flags=t ") || !strings.Contains(info, fmt.Sprintf(" redir=%d ", three.s.pub.ID)) {
 		t.Errorf("CLIENT INFO: %s", info)
 	}
 	three.hangUp(transport.ErrPeerClosed)
 	c.do("HELLO", "3")
-	if got := c.raw("CLIENT CACHING YES\r\nEXISTS k\r\n"); got != fmt.Sprintf("+OK\r\n:0\r\n>2\r\n$21\r\ntracking-redir-broken\r\n:%d\r\n", three.s.id) {
+	if got := c.raw("CLIENT CACHING YES\r\nEXISTS k\r\n"); got != fmt.Sprintf("+OK\r\n:0\r\n>2\r\n$21\r\ntracking-redir-broken\r\n:%d\r\n", three.s.pub.ID) {
 		t.Errorf("to a client that has gone: %q", got)
 	}
 	if got := line(c.do("CLIENT", "TRACKINGINFO")); !strings.Contains(got, `"broken_redirect"`) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"limitdb/config"
+	"limitdb/server/clients"
 	"limitdb/server/info"
 )
 
@@ -15,7 +16,7 @@ func TestOutputLimitByClass(t *testing.T) {
 	ts := newTestServer(t, "client-output-buffer-limit normal 1mb 100kb 5 pubsub 200kb 0 0")
 	normal, sub := ts.client(), ts.client()
 	sub.do("SUBSCRIBE", "a")
-	house := func() { ts.checkClients(t.Context(), ts.clock.Now()) }
+	house := func() { ts.clients.Check(ts.clock.Now()) }
 	set := func(c *testClient, n int64) {
 		c.conn.mu.Lock()
 		c.conn.pending, c.conn.progress = n, ts.clock.Now()
@@ -33,7 +34,7 @@ func TestOutputLimitByClass(t *testing.T) {
 	}
 	set(sub, 201<<10)
 	house()
-	if sub.conn.reason() != errOutput {
+	if sub.conn.reason() != clients.ErrOutput {
 		t.Errorf("a subscriber over its hard limit: %v", sub.conn.reason())
 	}
 	// Over the soft limit, then under it, then over it for the whole time.
@@ -52,7 +53,7 @@ func TestOutputLimitByClass(t *testing.T) {
 		ts.clock.Advance(step.after)
 		set(normal, step.pending)
 		house()
-		if got := normal.conn.reason() == errOutput; got != step.closed {
+		if got := normal.conn.reason() == clients.ErrOutput; got != step.closed {
 			t.Fatalf("%+v: %v", step, normal.conn.reason())
 		}
 	}
@@ -68,15 +69,15 @@ func TestNoOutputLimit(t *testing.T) {
 	c.conn.mu.Lock()
 	c.conn.pending, c.conn.progress = 100<<20, ts.clock.Now()
 	c.conn.mu.Unlock()
-	ts.checkClients(t.Context(), ts.clock.Now())
+	ts.clients.Check(ts.clock.Now())
 	if c.conn.reason() != nil {
 		t.Errorf("closed at 100 MB of 102: %v", c.conn.reason())
 	}
 	c.conn.mu.Lock()
 	c.conn.pending = 103 << 20
 	c.conn.mu.Unlock()
-	ts.checkClients(t.Context(), ts.clock.Now())
-	if c.conn.reason() != errEvicted {
+	ts.clients.Check(ts.clock.Now())
+	if c.conn.reason() != clients.ErrEvicted {
 		t.Errorf("over maxmemory-clients: %v", c.conn.reason())
 	}
 }
@@ -84,7 +85,7 @@ func TestNoOutputLimit(t *testing.T) {
 // A percentage is of maxmemory or, without it, of the memory that the process may use.
 func TestClientsBudget(t *testing.T) {
 	ts := newTestServer(t, "maxmemory-clients 10%")
-	ts.opts.Memory = 1000
+	ts.clients = clients.New(ts.set, ts.log, 1000, 0)
 	set := func(name, value string) {
 		if err := ts.registry.Set(config.Pair{Name: name, Value: value}); err != nil {
 			t.Fatal(err)
@@ -100,7 +101,7 @@ func TestClientsBudget(t *testing.T) {
 		{"maxmemory-clients", "0", 0},
 	} {
 		set(step.name, step.value)
-		if got := ts.clientsBudget(); got != step.want {
+		if got := ts.clients.Budget(); got != step.want {
 			t.Errorf("%s %s: %d, want %d", step.name, step.value, got, step.want)
 		}
 	}

@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"limitdb/engine"
 	"limitdb/internal/stats"
@@ -147,7 +145,7 @@ type owed struct {
 }
 
 // tell notes whether the reply of cmd, which begins at mark, reveals state.
-func (s *session) tell(cmd *command, mark int) {
+func (s *session) tell(cmd *spec.Command, mark int) {
 	if s.told || cmd.Flags&(spec.Write|spec.Readonly) == 0 || len(s.call.Out) <= mark {
 		return
 	}
@@ -158,9 +156,9 @@ func (s *session) tell(cmd *command, mark int) {
 // wait. It is a function of its own so that the compiler inlines tell.
 //
 //go:noinline
-func (s *session) tellFirst(cmd *command, mark int) {
+func (s *session) tellFirst(cmd *spec.Command, mark int) {
 	c := &s.call
-	if !c.Reveals(&cmd.Command) || c.Table != nil || s.srv.durable.ackLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.pending == nil {
+	if !c.Reveals(cmd) || c.Table != nil || s.srv.durable.ackLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.pending == nil {
 		return
 	}
 	s.tellAll(mark)
@@ -211,7 +209,7 @@ func (s *session) hold(told bool) bool {
 	}
 	s.call.Out = s.call.Out[:0]
 	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.OutputLimit() {
-		s.srv.closeForOutput(s)
+		s.pub.CloseForOutput()
 	}
 	return true
 }
@@ -315,29 +313,9 @@ func (srv *Server) Lead(e *engine.Engine) {
 // caller closes.
 func (srv *Server) Follow() { srv.setSpecial(specialFollowing, true) }
 
-const (
-	// settleTime is the longest time that Settle waits, and settleLook the time between two looks.
-	settleTime = time.Second
-	settleLook = time.Millisecond
-)
-
-// Settle returns when the sessions have ended the batches that they ran when it was called, or after settleTime. After Follow and Settle,
+// Settle returns when the sessions have ended the batches that they ran when it was called, or after a second. After Follow and Settle,
 // no session decides anything that is not yet in the engine, and all their replies that reveal it wait for its outcome.
-func (srv *Server) Settle() {
-	busy := map[*session]int64{}
-	srv.clients.each(func(s *session) {
-		if n := s.pub.batches.Load(); n%2 == 1 {
-			busy[s] = n
-		}
-	})
-	for range settleTime / settleLook {
-		maps.DeleteFunc(busy, func(s *session, n int64) bool { return s.pub.batches.Load() != n })
-		if len(busy) == 0 {
-			return
-		}
-		time.Sleep(settleLook)
-	}
-}
+func (srv *Server) Settle() { srv.clients.Settle() }
 
 // held returns the engine that holds the server's states, also while another node leads.
 func (srv *Server) held() *engine.Engine {

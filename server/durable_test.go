@@ -15,6 +15,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/internal/stats"
+	"limitdb/server/clients"
 	"limitdb/server/spec"
 	"limitdb/transport"
 )
@@ -201,7 +202,7 @@ func TestClosingWaitsForTheDisk(t *testing.T) {
 	// The client is gone before the sync.
 	c = ts.client()
 	c.raw("DBSIZE\r\n")
-	c.hangUp(errEOF)
+	c.hangUp(clients.ErrEOF)
 	d.sync()
 }
 

@@ -433,7 +433,7 @@ func (r *everyCommand) wild(rows []*spec.Command) {
 		}
 		r.note(w)
 		out := c.all(string(encode(w...)))
-		if !c.s.pub.monitor.Load() {
+		if !c.s.pub.Monitor.Load() {
 			read := bufio.NewReader(strings.NewReader(out))
 			for {
 				if _, err := resp.ReadReply(read, 64<<20); err == io.EOF {

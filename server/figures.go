@@ -10,6 +10,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/pulse"
 	"limitdb/internal/stats"
+	"limitdb/server/clients"
 )
 
 // Figures returns the figures of the server, for metrics.
@@ -19,18 +20,15 @@ func (srv *Server) Figures() stats.Server {
 	f := stats.Server{
 		Version: srv.version, Uptime: time.Duration(srv.clock.Now() - srv.started),
 		Clients: stats.Clients{
-			Connected: int64(srv.clients.count()), Max: srv.set.MaxClients.Get(),
-			Blocked: srv.parked.Load(), Paused: int64(srv.pause.held.Len()), Monitors: int64(srv.monitors.count()),
-			BufferBytes: srv.clientBytes.Load(), BufferBytesMax: srv.clientsBudget(),
-			Accepted:     c.connections.Load() - rejected - denied,
-			Rejected:     []stats.Count{{Name: "maxclients", N: rejected}, {Name: "protected-mode", N: denied}},
-			AuthFailures: c.authFailures.Load(), ProtocolErrors: c.protocolErrors.Load(), Panics: c.panics.Load(),
+			Connected: int64(srv.clients.Len()), Max: srv.set.MaxClients.Get(),
+			Blocked: srv.clients.Parked.Load(), Paused: int64(srv.pause.held.Len()), Monitors: int64(srv.monitors.count()),
+			BufferBytes: srv.clients.Bytes.Load(), BufferBytesMax: srv.clients.Budget(),
+			Accepted: c.connections.Load() - rejected - denied,
+			Rejected: []stats.Count{{Name: "maxclients", N: rejected}, {Name: "protected-mode", N: denied}},
+			Closed:   srv.clients.Closed.Counts(), AuthFailures: c.authFailures.Load(), ProtocolErrors: c.protocolErrors.Load(), Panics: c.panics.Load(),
 		},
 		Traffic: srv.counts.Traffic(), Commands: srv.allTotals(),
 		SlowlogEntries: srv.slowlog.Len(), SlowCommands: srv.slowlog.Total(),
-	}
-	for i, name := range reasonNames() {
-		f.Clients.Closed = append(f.Clients.Closed, stats.Count{Name: name, N: c.closed[i].Load()})
 	}
 	return f
 }
@@ -97,7 +95,6 @@ func (srv *Server) resetStats() {
 	b.mu.Lock()
 	b.commands, b.values = commands, values
 	b.mu.Unlock()
-	srv.clients.max.Store(int64(srv.clients.count()))
 }
 
 // statValue is one counter of INFO stats that CONFIG RESETSTAT resets.
@@ -120,9 +117,9 @@ func (srv *Server) statValues(e *engine.Stats) []statValue {
 		{"expired_keys", e.Expired},
 		{"evicted_keys", e.Evicted},
 		{"evicted_denied_keys", e.EvictedDenied},
-		{"evicted_clients", c.closed[reasonOf(errEvicted)].Load()},
-		{"client_output_buffer_limit_disconnections", c.closed[reasonOf(errOutput)].Load()},
-		{"client_timeout_disconnections", c.timedOut()},
+		{"evicted_clients", srv.clients.Closed.Of(clients.ErrEvicted)},
+		{"client_output_buffer_limit_disconnections", srv.clients.Closed.Of(clients.ErrOutput)},
+		{"client_timeout_disconnections", srv.clients.Closed.Of(clients.ErrIdle, clients.ErrAuthTime, clients.ErrCommandTime, clients.ErrWriteTime)},
 		{"acl_access_denied_auth", c.authFailures.Load()},
 		{"protocol_errors", c.protocolErrors.Load()},
 		{"cross_protocol_connections", c.crossProtocol.Load()},
@@ -150,7 +147,6 @@ type counters struct {
 	crossProtocol              atomic.Uint64
 	panics                     atomic.Uint64
 	unknown                    atomic.Uint64 // unknown commands
-	closed                     [reasons]atomic.Uint64
 }
 
 // pulses are the pulses of the goroutines that Run starts.
@@ -178,7 +174,7 @@ func (srv *Server) Live() error {
 // Ready returns nil if the server serves decisions, and otherwise an error that says why not.
 func (srv *Server) Ready() error {
 	if srv.stopping.Load() {
-		return errStopped
+		return clients.ErrStopped
 	}
 	if srv.special.Load()&specialLoading != 0 {
 		return errors.New("the state is being loaded")

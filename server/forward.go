@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/forward"
 	"limitdb/server/spec"
 	"limitdb/uplink"
@@ -129,7 +130,7 @@ func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 	f.ends = append(f.ends, len(f.batch))
 	f.muted, f.skip, f.watch = muted, skip, watch
 	s.early |= specialFollowing // until the batch has departed, nothing runs here
-	s.pub.lastCmd.Store(cmd)
+	s.pub.LastCmd.Store(&cmd.Command)
 	if special&specialMonitor != 0 {
 		s.srv.monitors.feed(&s.call, cmd, args)
 	}
@@ -170,7 +171,7 @@ func (f *forwarding) depart() bool {
 	}
 	s := f.s
 	s.mute = f.muted
-	s.pub.argMemory.Store(int64(cap(f.batch) + cap(f.back)))
+	s.pub.ArgMemory.Store(int64(cap(f.batch) + cap(f.back)))
 	s.park(f)
 	return true
 }
@@ -207,11 +208,11 @@ func (f *forwarding) send() bool {
 // portrait describes the client for the leader.
 func portrait(s *session) *uplink.Client {
 	remote, local := s.conn.RemoteAddr(), s.conn.LocalAddr()
-	c := &uplink.Client{TLS: s.conn.TLS(), RESP3: s.call.Proto == resp.RESP3, Name: loadText(&s.pub.name)}
-	if c.Unix = isUnix(local); c.Unix {
+	c := &uplink.Client{TLS: s.conn.TLS(), RESP3: s.call.Proto == resp.RESP3, Name: s.pub.Name.String()}
+	if c.Unix = clients.IsUnix(local); c.Unix {
 		c.Remote, c.Local = local.String(), local.String()
 	} else {
-		c.Remote, c.Local = addrText(remote, local), addrText(local, local)
+		c.Remote, c.Local = clients.AddrText(remote, local), clients.AddrText(local, local)
 	}
 	return c
 }
@@ -327,7 +328,7 @@ func (f *forwarding) goBack() bool {
 	s := f.s
 	back := f.back
 	f.back = nil
-	s.pub.argMemory.Store(0)
+	s.pub.ArgMemory.Store(0)
 	if !s.rd.Prepend(back) { // what follows is not a command, so the connection ends
 		for range countCommands(back) {
 			s.call.Fail(spec.ErrNoLeader)
@@ -405,7 +406,7 @@ func (f *forwarding) exec(cmd *command, args [][]byte) bool {
 	s.early |= specialFollowing
 	s.multi = nil
 	s.showMulti()
-	s.pub.lastCmd.Store(cmd)
+	s.pub.LastCmd.Store(&cmd.Command)
 	f.depart()
 	return true
 }
@@ -438,7 +439,7 @@ func (f *forwarding) awaitLeader() {
 	if f.since == 0 || f.since > s.call.Now {
 		f.since = s.call.Now
 	}
-	s.pub.argMemory.Store(int64(cap(f.back)))
+	s.pub.ArgMemory.Store(int64(cap(f.back)))
 	s.park(f)
 	if !s.srv.leaderless.Add(s.conn) {
 		f.gaveUp = true

@@ -65,8 +65,8 @@ func TestForwardingDirect(t *testing.T) {
 	is(n.asks("RL.INFO", "none"), "nil")
 	is(n.asks("RL.TAKE", "a"), "-"+n.leader.table.find([]byte("RL.TAKE")).WrongArity())
 	is(n.asks("MONITOR"), "-ERR monitor needs a connection of its own")
-	if kept := n.follower.direct.Kept(); kept != 1 || n.leader.clients.count() != 1 {
-		t.Errorf("%d streams are kept, the leader has %d sessions", kept, n.leader.clients.count())
+	if kept := n.follower.direct.Kept(); kept != 1 || n.leader.clients.Len() != 1 {
+		t.Errorf("%d streams are kept, the leader has %d sessions", kept, n.leader.clients.Len())
 	}
 
 	// Without a leader, the command waits.

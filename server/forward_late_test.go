@@ -146,7 +146,7 @@ func TestLateCommandBehindAPause(t *testing.T) {
 		c.gets("DBSIZE\r\n", "0")
 		admin.do("CLIENT", "PAUSE", "100000000")
 		c.s.Data([]byte("SET k v\r\n"))
-		for n.leader.parked.Load() == 0 {
+		for n.leader.clients.Parked.Load() == 0 {
 			runtime.Gosched()
 		}
 		want := `"v"`
@@ -156,7 +156,7 @@ func TestLateCommandBehindAPause(t *testing.T) {
 			want = "nil"
 		}
 		admin.do("CLIENT", "UNPAUSE")
-		for n.leader.parked.Load() != 0 {
+		for n.leader.clients.Parked.Load() != 0 {
 			runtime.Gosched()
 		}
 		n.cut()

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"limitdb/engine"
+	"limitdb/server/clients"
 	"limitdb/uplink"
 )
 
@@ -146,24 +147,24 @@ func TestWatchModel(t *testing.T) {
 			open    bool     // after MULTI
 			changed bool
 		}
-		clients := []*watcher{{testClient: n.follower.client()}, {testClient: n.follower.client()}}
+		both := []*watcher{{testClient: n.follower.client()}, {testClient: n.follower.client()}}
 		defer func() {
-			for _, c := range clients {
-				c.hangUp(errEOF)
+			for _, c := range both {
+				c.hangUp(clients.ErrEOF)
 			}
 		}()
 		stored := func(key string) {
-			for _, c := range clients {
+			for _, c := range both {
 				c.changed = c.changed || slices.Contains(c.keys, key)
 			}
 		}
 		lost := func() {
-			for _, c := range clients {
+			for _, c := range both {
 				c.changed = c.changed || len(c.keys) > 0
 			}
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
-			c := rapid.SampledFrom(clients).Draw(t, "client")
+			c := rapid.SampledFrom(both).Draw(t, "client")
 			key := rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key")
 			in, want := "", "OK"
 			step := rapid.SampledFrom([]string{"watch", "watch", "multi", "multi", "set", "set", "unwatch", "discard", "exec", "exec", "depose", "uplink", "lead"}).Draw(t, "step")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"limitdb/server/clients"
 )
 
 // TestForwardedClientIsServedAsWritten checks statements of docs/replication.md about clients of a node that does not lead.
@@ -56,9 +58,9 @@ func TestForwardedClientIsServedAsWritten(t *testing.T) {
 	for _, at := range []*testServer{n.follower, n.leader} {
 		admin := at.client()
 		admin.do("CLIENT", "PAUSE", "100000", "ALL")
-		before := at.parked.Load()
+		before := at.clients.Parked.Load()
 		c.s.Data([]byte("RL.PEEK other GCRA 1/d\r\n"))
-		for at.parked.Load() == before {
+		for at.clients.Parked.Load() == before {
 			runtime.Gosched()
 		}
 		if got := string(c.conn.take()); got != "" {
@@ -89,16 +91,16 @@ func TestLimitsOfForwardedClients(t *testing.T) {
 	strict := []string{"timeout", "1", "auth-timeout", "1", "command-timeout", "1", "write-timeout", "1"}
 	own.do(append([]string{"CONFIG", "SET", "maxclients", "1"}, strict...)...)
 	later := n.leader.clock.Now() + int64(time.Hour)
-	n.leader.checkClients(t.Context(), later)
-	if !errors.Is(own.conn.reason(), errIdle) {
+	n.leader.clients.Check(later)
+	if !errors.Is(own.conn.reason(), clients.ErrIdle) {
 		t.Errorf("the leader's own client: %v", own.conn.reason())
 	}
 	c.gets(peek, peeked)
 	n.follower.client().gets(peek, peeked)
 	// Those of its own node close it.
 	n.follower.client().do(append([]string{"CONFIG", "SET"}, strict...)...)
-	n.follower.checkClients(t.Context(), later)
-	if !errors.Is(c.conn.reason(), errIdle) {
+	n.follower.clients.Check(later)
+	if !errors.Is(c.conn.reason(), clients.ErrIdle) {
 		t.Errorf("the node's client: %v", c.conn.reason())
 	}
 
@@ -111,7 +113,7 @@ func TestLimitsOfForwardedClients(t *testing.T) {
 		n.primary.holds.Store(true)
 		c.s.Data([]byte(strings.Repeat("GET k\r\n", 30)))
 		for c.conn.reason() == nil {
-			n.leader.checkClients(t.Context(), n.leader.clock.Now())
+			n.leader.clients.Check(n.leader.clock.Now())
 			select {
 			case <-c.conn.woken:
 				c.s.Resume()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/server/clients"
 	"limitdb/server/forward"
 	"limitdb/server/spec"
 )
@@ -108,7 +109,7 @@ func TestForwardedClientGoesAway(t *testing.T) {
 	n := newTwoNodes(t)
 	for name, leave := range map[string]func(*testClient){
 		"half-closed": func(c *testClient) { c.s.EOF() },
-		"closed":      func(c *testClient) { c.hangUp(errEOF) },
+		"closed":      func(c *testClient) { c.hangUp(clients.ErrEOF) },
 	} {
 		c := n.follower.client()
 		c.send("RL.RESET a\r\n", 1)

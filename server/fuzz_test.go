@@ -50,7 +50,7 @@ func FuzzSession(f *testing.F) {
 		if got, _ := live(t, log.again, ts.clock.Now()); !maps.Equal(got, want) {
 			t.Fatalf("the log gives %.1000q, want %.1000q", got, want)
 		}
-		if c.s.pub.monitor.Load() {
+		if c.s.pub.Monitor.Load() {
 			return // lines of MONITOR come between replies, as in Redis
 		}
 		r := bufio.NewReader(bytes.NewReader([]byte(out)))

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 )
 
 const (
@@ -22,12 +23,12 @@ const (
 type monitors struct {
 	srv *Server
 	mu  sync.Mutex // guards set
-	set map[*session]bool
+	set map[*clients.Client]bool
 }
 
 // add makes s a monitor, and reports whether there was room for it. It calls ready before it
 // gives s the first line.
-func (m *monitors) add(s *session, ready func()) bool {
+func (m *monitors) add(s *clients.Client, ready func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.set) >= maxMonitors && !m.set[s] {
@@ -36,16 +37,16 @@ func (m *monitors) add(s *session, ready func()) bool {
 	ready()
 	m.set[s] = true
 	m.srv.setSpecial(specialMonitor, true)
-	s.pub.monitor.Store(true)
+	s.Monitor.Store(true)
 	return true
 }
 
-func (m *monitors) remove(s *session) {
+func (m *monitors) remove(s *clients.Client) {
 	m.mu.Lock()
 	delete(m.set, s)
 	m.srv.setSpecial(specialMonitor, len(m.set) > 0)
 	m.mu.Unlock()
-	s.pub.monitor.Store(false)
+	s.Monitor.Store(false)
 }
 
 func (m *monitors) count() int {
@@ -68,8 +69,8 @@ func (m *monitors) feed(c *call, cmd *command, args [][]byte) {
 func (m *monitors) line(b []byte, c *call, cmd *command, args [][]byte) []byte {
 	from, s := directAddr, c.client
 	if s != nil {
-		from = s.pub.addr()
-		if local := s.conn.LocalAddr(); isUnix(local) {
+		from = s.pub.Addr()
+		if local := s.conn.LocalAddr(); clients.IsUnix(local) {
 			from = "unix:" + local.String()
 		}
 	}
@@ -86,11 +87,11 @@ func (m *monitors) send(c *call, lines []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to := range m.set {
-		if to == c.client { // after the reply
+		if c.client != nil && to == &c.client.pub { // after the reply
 			c.Out = append(c.Out, lines...)
 			continue
 		}
-		to.pub.deliver(lines)
+		to.Deliver(lines)
 	}
 }
 
@@ -108,18 +109,6 @@ func appendMonitored(line []byte, args [][]byte) []byte {
 		line = resp.AppendQuoted(line, a)
 	}
 	return line
-}
-
-// deliver sends b, which is not a reply, to the client. Any goroutine may call it.
-func (p *public) deliver(b []byte) {
-	p.conn.Write(b)
-	unsent := p.conn.Pending()
-	if unsent == 0 {
-		return
-	}
-	if p.charge(); unsent > p.outputLimit() {
-		p.conn.Close(errOutput)
-	}
 }
 
 // redactedText replaces a secret.

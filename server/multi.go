@@ -145,9 +145,9 @@ func (s *session) showMulti() {
 			queued = 1 + len(m.queued)
 		}
 	}
-	s.pub.multiMemory.Store(bytes)
-	s.pub.queued.Store(int32(queued))
-	countClient(&s.srv.watching, s.pub.watched.Swap(int32(watched)) > 0, watched > 0)
+	s.pub.MultiMemory.Store(bytes)
+	s.pub.Queued.Store(int32(queued))
+	s.pub.SetWatched(watched)
 }
 
 // unwatch forgets what is watched, here and at the leader.
@@ -330,7 +330,7 @@ func (c *call) execAll(m *multi) {
 			q.took = c.runQueued(most)
 		}
 		begin = q.end
-		c.client.tell(q.cmd, mark) // the reply to EXEC waits as a whole
+		c.client.tell(&q.cmd.Command, mark) // the reply to EXEC waits as a whole
 		c.done(inExec, q.took, 0)
 	}
 	c.Failed, c.Latency = false, nil

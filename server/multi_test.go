@@ -83,7 +83,7 @@ func TestMultiBreaks(t *testing.T) {
 	c.do("MULTI")
 	for range 20 {
 		if v := c.do("SET", "a", strings.Repeat("x", 60<<10)); v.Kind == '-' {
-			if got := line(c.do("EXEC")); !strings.HasPrefix(got, "-EXECABORT") || c.s.pub.multiMemory.Load() != 0 {
+			if got := line(c.do("EXEC")); !strings.HasPrefix(got, "-EXECABORT") || c.s.pub.MultiMemory.Load() != 0 {
 				t.Errorf("EXEC: %s", got)
 			}
 			return
@@ -303,7 +303,7 @@ func TestMultiIsShown(t *testing.T) {
 	m.do("MONITOR")
 	shows := func(want string) {
 		t.Helper()
-		got := describe(c.s, 0)
+		got := string(c.s.pub.AppendLine(nil, 0))
 		for _, field := range strings.Fields(want) {
 			if !strings.Contains(got, " "+field+" ") {
 				t.Errorf("no %s in %s", field, got)

@@ -8,12 +8,14 @@ import (
 	"math"
 	"runtime"
 	"sync"
+	"unsafe"
 
 	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/script"
+	"limitdb/server/clients"
 	"limitdb/server/info"
 	"limitdb/server/rulebook"
 	"limitdb/server/spec"
@@ -38,7 +40,7 @@ func New(o Options) *Server {
 		opts:     o,
 		runID:    newRunID(),
 		started:  o.Clock.Now(),
-		evict:    make(chan struct{}, 1),
+		clients:  clients.New(o.Settings, o.Log, o.Memory, int64(unsafe.Sizeof(session{}))),
 		swapped:  make(chan struct{}, 1),
 		bounds:   script.Bounds{Steps: scriptSteps, Memory: scriptMemory},
 
@@ -55,7 +57,7 @@ func New(o Options) *Server {
 	srv.direct.Client = uplink.Client{Remote: directAddr, Local: directAddr, Unix: true, RESP3: true}
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
 	srv.counts = stats.NewCounters(lanes, len(srv.table.All))
-	srv.monitors = monitors{srv: srv, set: map[*session]bool{}}
+	srv.monitors = monitors{srv: srv, set: map[*clients.Client]bool{}}
 	srv.pause.srv = srv
 	flagged := func(flag spec.Flags) func(name []byte) bool {
 		return func(name []byte) bool {
@@ -96,67 +98,80 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	s := &session{srv: srv, conn: c, life: c.Life()}
 	s.call = srv.newCall(0, resp.RESP2, nil)
 	s.call.client, s.call.Client = s, s
-	s.pub.srv, s.pub.conn = srv, c
+	srv.clients.Init(&s.pub, c, srv.clock.Now())
+	s.pub.Subs = &s.subs
 	s.rd.Wide, s.rd.Long = srv.wide, srv.long
 	s.subs.Topics, s.subs.Owner = &srv.topics, s
 	far, forwarded := c.(*uplink.Conn)
 	if forwarded {
-		s.far = far
+		s.far, s.pub.Far = far, true
 		s.adopt(far.Client())
 	}
 	s.authed = forwarded || srv.password() == "" // the client's node has asked it
-	s.pub.authed.Store(s.authed)
-	s.pub.created = srv.clock.Now()
-	s.pub.lastActive.Store(s.pub.created)
-	s.pub.redirect.Store(-1)
+	s.pub.Authed.Store(s.authed)
 	s.setReaderLimits()
 	refuse := ""
 	switch {
 	case srv.stopping.Load() && forwarded:
 		c.CloseAfterFlush(uplink.ErrNotLeading)
 	case srv.stopping.Load():
-		c.CloseAfterFlush(errRefused) // without a reply: a client library then connects again, but gives up after an error
+		c.CloseAfterFlush(clients.ErrRefused) // without a reply: a client library then connects again, but gives up after an error
 	case !forwarded && srv.protected(c):
 		srv.counters.denied.Add(1)
 		refuse = errProtectedMode
 	default:
-		oldest, ok := srv.clients.add(s, srv.mostClients(s))
+		oldest, ok := srv.clients.Add(&s.pub)
 		if !ok {
 			srv.counters.rejected.Add(1)
 			refuse = errMaxClients
 		}
 		if oldest != nil {
-			srv.log.Log(context.Background(), LevelVerbose, "client closed", "id", oldest.id, "addr", oldest.pub.addr(), "reason", errGaveWay)
-			oldest.conn.Close(errGaveWay)
+			srv.log.Log(context.Background(), clients.LevelVerbose, "client closed", "id", oldest.ID, "addr", oldest.Addr(), "reason", clients.ErrGaveWay)
+			oldest.Conn.Close(clients.ErrGaveWay)
 		}
 	}
-	s.call.Lane = srv.laneOf(c, s.id)
+	s.call.Lane = srv.laneOf(c, s.pub.ID)
 	s.stripe = srv.counts.Stripe(s.call.Lane)
 	if refuse != "" {
 		c.Write(resp.AppendError(nil, refuse))
-		c.CloseAfterFlush(errRefused)
+		c.CloseAfterFlush(clients.ErrRefused)
 	}
 	return s
+}
+
+// forget drops everything that the server holds for a closed session.
+func (srv *Server) forget(s *session, reason error) {
+	if !srv.clients.Remove(&s.pub, reason) {
+		return
+	}
+	if s.gone != nil {
+		close(s.gone)
+	}
+	srv.monitors.remove(&s.pub)
+	if s.subs.Len() > 0 {
+		s.dropSubscriptions()
+	}
+	s.endMulti()
+	s.track(nil)
+	srv.pause.held.Remove(s.conn)
+	srv.authDelays.Remove(s.conn)
+	srv.authKnown.leave(s, srv.clock.Now())
+	if s.fwd != nil {
+		s.fwd.close()
+		srv.leaderless.Remove(s.conn)
+	}
+	if w := s.pub.Waits.Load(); w != nil {
+		srv.states().Cancel(srv.clock.Now(), w, nil)
+	}
 }
 
 // adopt makes the session that of another node's client.
 func (s *session) adopt(client *uplink.Client) {
 	if client.RESP3 {
 		s.call.Proto = resp.RESP3
-		s.pub.resp3.Store(true)
+		s.pub.RESP3.Store(true)
 	}
-	if nameError([]byte(client.Name), errClientName) == "" {
-		s.pub.storeText(&s.pub.name, []byte(client.Name))
-	}
-}
-
-// mostClients returns the number of clients at which s is refused. A client of another node takes no
-// descriptor; its uplink bounds it.
-func (srv *Server) mostClients(s *session) int {
-	if s.far != nil {
-		return math.MaxInt
-	}
-	return int(srv.set.MaxClients.Get())
+	s.pub.Say(&s.pub.Name, []byte(client.Name), errClientName)
 }
 
 // laneOf returns the number of the counters of a connection's session. Each loop has its own, which no
@@ -172,7 +187,7 @@ func (srv *Server) laneOf(c transport.Conn, id int64) int {
 
 // protected reports whether protected mode refuses this peer.
 func (srv *Server) protected(c transport.Conn) bool {
-	return srv.set.ProtectedMode.Get() && srv.password() == "" && !isLocal(c.RemoteAddr())
+	return srv.set.ProtectedMode.Get() && srv.password() == "" && !clients.IsLocal(c.RemoteAddr())
 }
 
 // Run does the server's periodic work until ctx ends: deadlines, expiry, eviction of clients,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"limitdb/engine"
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 )
 
@@ -39,7 +40,7 @@ type pending interface {
 // park stops the session until p is over. Every wake-up resumes p.
 func (s *session) park(p pending) {
 	s.pending, s.yielded = p, false
-	s.pub.setParked(true)
+	s.pub.SetParked(true)
 }
 
 // yield stops the session until the others have had their turn. It then goes on with p, as after park.
@@ -51,12 +52,7 @@ func (s *session) yield(p pending) {
 // unpark lets the session run again.
 func (s *session) unpark() {
 	s.pending, s.yielded = nil, false
-	s.pub.setParked(false)
-}
-
-// setParked publishes whether the client waits for something.
-func (p *public) setParked(on bool) {
-	countClient(&p.srv.parked, p.parked.Swap(on), on)
+	s.pub.SetParked(false)
 }
 
 // nextTurn is the pending of a session that has yielded between two commands.
@@ -92,7 +88,7 @@ func (s *session) resumed() bool {
 	s.call.Failed = false
 	away := s.fwd.away() // what comes from the leader waits for nothing here
 	done := s.pending.resume(s)
-	if cmd := s.pub.lastCmd.Load(); cmd != nil && !away {
+	if cmd := s.pub.LastCmd.Load(); cmd != nil && !away {
 		s.tell(cmd, mark)
 	}
 	if done {
@@ -121,7 +117,7 @@ func (s *session) EOF() (done bool) {
 	if s.fwd.away() && s.rd.Buffered() == 0 && len(s.fwd.back) == 0 && s.fwd.stream != nil {
 		s.fwd.stream.End()
 	}
-	if s.pub.waits.Load() != nil {
+	if s.pub.Waits.Load() != nil {
 		s.conn.Wake() // a client that has disconnected gives up its place
 	}
 	return s.pending == nil && !s.owed.owing()
@@ -130,7 +126,7 @@ func (s *session) EOF() (done bool) {
 // end closes the connection if no more replies will come.
 func (s *session) end() {
 	if s.eof && s.pending == nil {
-		s.life.Drain(errEOF)
+		s.life.Drain(clients.ErrEOF)
 	}
 	if s.life.Draining() && !s.owed.owing() {
 		s.conn.CloseAfterFlush(s.life.Reason())
@@ -142,7 +138,7 @@ type heldBack struct{ args [][]byte }
 
 // holdBack parks the session with a copy of the command until the pause ends.
 func (s *session) holdBack(args [][]byte) {
-	s.pub.argMemory.Store(handler.ArgBytes(args))
+	s.pub.ArgMemory.Store(handler.ArgBytes(args))
 	s.park(&heldBack{handler.CloneArgs(args)})
 }
 
@@ -157,7 +153,7 @@ func (h *heldBack) resume(s *session) bool {
 		return false
 	}
 	s.pending = nil
-	s.pub.argMemory.Store(0)
+	s.pub.ArgMemory.Store(0)
 	s.execute(h.args)
 	return s.pending == nil // it may wait for something of its own
 }
@@ -247,11 +243,12 @@ func (s *session) MayWait(w *engine.Waiter, most int64) {
 // Await implements handler.Client.
 func (s *session) Await(ew *engine.Waiter, told handler.Wait) {
 	w := &waiting{Waiter: ew, Wait: told, cmd: s.call.cmd}
-	if before := s.pub.waits.Load(); before != nil { // it has been asked again
+	if before := s.waits; before != nil { // it has been asked again
 		w.cmd = before.cmd
 	}
-	s.pub.argMemory.Store(w.Size)
-	s.pub.waits.Store(w)
+	s.pub.ArgMemory.Store(w.Size)
+	s.waits = w
+	s.pub.Waits.Store(ew)
 	s.park(w)
 	if s.mayWait() != nil || w.outdated() { // it changed when this wait was not yet visible
 		s.conn.Wake()
@@ -267,9 +264,9 @@ func (s *session) mayWait() error {
 	case s.srv.special.Load()&specialMisconf != 0:
 		return errWaitRefused
 	case s.srv.stopping.Load():
-		return errStopped
+		return clients.ErrStopped
 	case s.eof: // a client that has finished sending has probably gone
-		return errEOF
+		return clients.ErrEOF
 	}
 	return nil
 }
@@ -308,33 +305,17 @@ func (w *waiting) resume(s *session) bool {
 
 // ends forgets the wait, after the reply.
 func (w *waiting) ends(s *session) {
-	s.pub.waits.Store(nil)
-	s.pub.argMemory.Store(0)
+	s.waits = nil
+	s.pub.Waits.Store(nil)
+	s.pub.ArgMemory.Store(0)
 	if s.call.Failed {
 		s.stripe.Fail(w.cmd.ID)
 	}
 }
 
-// unblock ends the client's wait with cause, or with a denial if cause is nil. It reports
-// whether the session was waiting. Any goroutine may call it.
-func (p *public) unblock(now int64, cause error) bool {
-	w := p.waits.Load()
-	if w == nil || !p.srv.states().Cancel(now, w.Waiter, cause) {
-		return false
-	}
-	p.conn.Wake()
-	return true
-}
-
 // checkWaits makes every session that waits check whether it still may, and whether it must ask
 // again.
-func (srv *Server) checkWaits() {
-	srv.clients.each(func(s *session) {
-		if s.pub.waits.Load() != nil {
-			s.conn.Wake()
-		}
-	})
-}
+func (srv *Server) checkWaits() { srv.clients.WakeWaiting() }
 
 // ringMost is the longest sleep before ring reads the clock again. The engine's deadlines are
 // in that clock's time, which may be set while a sleep runs in monotonic time.
@@ -430,7 +411,7 @@ func (st *stepping) suspend(s *session, took int64, mark int) {
 	st.reply = append(st.reply, c.Out[mark:]...)
 	c.Out = c.Out[:mark]
 	st.holds, c.Holds = c.Holds, 0
-	s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
+	s.pub.StepMemory.Store(st.holds + int64(cap(st.reply)))
 }
 
 // resume gives the command another turn.
@@ -446,9 +427,9 @@ func (st *stepping) resume(s *session) bool {
 		s.conn.Yield()
 		return false
 	}
-	s.pub.stepMemory.Store(0)
+	s.pub.StepMemory.Store(0)
 	s.stripe.Record(st.cmd.ID, nil, st.took, st.failed)
-	s.pub.noteSlow(st.args, s.call.Now, st.took)
+	s.noteSlow(st.args, s.call.Now, st.took)
 	s.call.Out = append(s.call.Out, st.reply...)
 	return true
 }

@@ -63,7 +63,7 @@ func TestEachWaitEndsOnce(t *testing.T) {
 				if want := kind.want + ":1\r\n"; got != want {
 					t.Errorf("%q, not %q", got, want)
 				}
-				if n := ts.Server.parked.Load(); n != 0 || c.s.pending != nil {
+				if n := ts.Server.clients.Parked.Load(); n != 0 || c.s.pending != nil {
 					t.Errorf("%d sessions wait, this one for %T", n, c.s.pending)
 				}
 				if got := c.raw("INCR behind\r\n"); got != ":2\r\n" {

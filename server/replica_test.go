@@ -12,6 +12,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/stats"
+	"limitdb/server/clients"
 	"limitdb/server/cluster"
 	"limitdb/server/spec"
 )
@@ -215,11 +216,11 @@ func TestSettle(t *testing.T) {
 		c := ts.client()
 		during := int64(0)
 		ts.Server.durable.Turn = func() uint64 {
-			during = c.s.pub.batches.Load()
+			during = c.s.pub.Batches.Load()
 			return p.turn
 		}
 		c.raw("RL.TAKE a GCRA 1/m\r\n")
-		if after := c.s.pub.batches.Load(); during%2 != 1 || after != during+1 {
+		if after := c.s.pub.Batches.Load(); during%2 != 1 || after != during+1 {
 			t.Errorf("%d during a batch, %d after it", during, after)
 		}
 		settle := func() chan struct{} {
@@ -232,18 +233,18 @@ func TestSettle(t *testing.T) {
 			return done
 		}
 		<-settle()
-		c.s.pub.batches.Add(1)
+		c.s.pub.Batches.Add(1)
 		done := settle()
 		select {
 		case <-done:
 			t.Error("it does not wait for a batch")
 		default:
 		}
-		c.s.pub.batches.Add(2) // it has ended, and the next one runs
+		c.s.pub.Batches.Add(2) // it has ended, and the next one runs
 		<-done
 		began := time.Now()
 		<-settle()
-		if took := time.Since(began); took != settleTime {
+		if took := time.Since(began); took != clients.SettleTime {
 			t.Errorf("it waits %v for a batch that does not end", took)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/latency"
 	"limitdb/server/limits"
@@ -96,7 +97,7 @@ func (s *session) doneTimed(p phase, took int64, special uint32) {
 		}
 	}
 	if p != byItself || s.pending == nil {
-		s.pub.logSlow(c.cmd, c.Args, c.Now, took)
+		s.logSlow(c.cmd, c.Args, c.Now, took)
 	}
 }
 
@@ -114,11 +115,11 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	c := &s.call
 	c.cmd, c.Args = cmd, args
 	mark := len(c.Out)
-	if cmd != s.pub.lastCmd.Load() {
-		s.pub.lastCmd.Store(cmd)
+	if &cmd.Command != s.pub.LastCmd.Load() {
+		s.pub.LastCmd.Store(&cmd.Command)
 	}
 	took := c.run(byItself, nil, cmd.Flags&(spec.Fast|spec.SelfTimed) != 0 && special&specialTimeEach == 0)
-	s.tell(cmd, mark)
+	s.tell(&cmd.Command, mark)
 	if took == untimed && special == 0 && !s.yielded { // nearly always
 		s.count()
 		return
@@ -131,18 +132,18 @@ func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 	c := &s.call
 	c.cmd, c.Failed, c.Latency = cmd, false, nil
 	mark := len(c.Out)
-	if cmd != s.pub.lastCmd.Load() {
-		s.pub.lastCmd.Store(cmd)
+	if &cmd.Command != s.pub.LastCmd.Load() {
+		s.pub.LastCmd.Store(&cmd.Command)
 	}
 	limits.CarryOut(c.inner(), p, key)
-	s.tell(cmd, mark)
+	s.tell(&cmd.Command, mark)
 	s.count()
 }
 
 // logSlow logs a command that has run at a time for took nanoseconds, if that is slow.
-func (p *public) logSlow(cmd *command, args [][]byte, at, took int64) {
-	if p.srv.isSlow(took) {
-		p.noteSlow(slowlog.Cut(p.srv.redact(cmd, args)), at, took)
+func (s *session) logSlow(cmd *command, args [][]byte, at, took int64) {
+	if s.srv.isSlow(took) {
+		s.noteSlow(slowlog.Cut(s.srv.redact(cmd, args)), at, took)
 	}
 }
 
@@ -153,12 +154,12 @@ func (srv *Server) isSlow(took int64) bool {
 }
 
 // noteSlow is logSlow for arguments that were redacted and cut before.
-func (p *public) noteSlow(args []string, at, took int64) {
-	if !p.srv.isSlow(took) {
+func (s *session) noteSlow(args []string, at, took int64) {
+	if !s.srv.isSlow(took) {
 		return
 	}
-	p.srv.slowlog.Add(int(p.srv.set.SlowlogMaxLen.Get()), slowlog.Entry{
-		At: at / int64(time.Second), Micros: took / int64(time.Microsecond), Args: args, Addr: p.addr(), Name: loadText(&p.name),
+	s.srv.slowlog.Add(int(s.srv.set.SlowlogMaxLen.Get()), slowlog.Entry{
+		At: at / int64(time.Second), Micros: took / int64(time.Microsecond), Args: args, Addr: s.pub.Addr(), Name: s.pub.Name.String(),
 	})
 }
 
@@ -313,9 +314,9 @@ func (c *command) resolve(args [][]byte) (cmd *command, text string) {
 // closeCrossProtocol closes the connection of a client that speaks another protocol.
 func (s *session) closeCrossProtocol(args [][]byte) {
 	s.srv.counters.crossProtocol.Add(1)
-	s.srv.log.Warn("the connection is closed: an HTTP request came to the RESP port", "addr", s.pub.addr(), "line", logged(args[0]))
+	s.srv.log.Warn("the connection is closed: an HTTP request came to the RESP port", "addr", s.pub.Addr(), "line", logged(args[0]))
 	s.call.Out = s.call.Out[:0]
-	s.conn.Close(errCross)
+	s.conn.Close(clients.ErrCross)
 }
 
 // unknownCommand returns the reply to an unknown command, in Redis' words.

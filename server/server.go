@@ -15,6 +15,7 @@ import (
 	"limitdb/limit"
 	"limitdb/script"
 	"limitdb/server/backups"
+	"limitdb/server/clients"
 	"limitdb/server/forward"
 	"limitdb/server/handler"
 	"limitdb/server/info"
@@ -92,7 +93,7 @@ type Server struct {
 	lengths  atomic.Uint32 // counts changes of the limits on client input
 	monitors monitors
 	pause    pause
-	clients  clients
+	clients  *clients.Set
 	buffers  bufferPool
 	queues   aheadPool
 	multis   multiPool
@@ -113,33 +114,24 @@ type Server struct {
 	direct     forward.Streams        // for callers of Do
 	misconf    atomic.Pointer[string] // the reply to commands refused under specialMisconf
 
-	special    atomic.Uint32
-	stopping   atomic.Bool
-	evict      chan struct{} // asks cron to evict clients, capacity 1
-	statsBase  statsBase
-	pulses     pulses
-	topics     pubsub.Topics
-	queryMost  atomic.Int64 // the most that a client had unread, and unsent, when the
-	unsentMost atomic.Int64 // housekeeper looked last
-	memory     info.MemoryReading
-	rates      stats.Rates
-	peakBytes  atomic.Int64
-
-	// Every loop reads the fields above for each batch, and writes those below while it serves clients.
-	_           [128]byte
-	clientBytes atomic.Int64 // held in all clients' buffers
-	exemptBytes atomic.Int64 // of that, in those of clients with CLIENT NO-EVICT
-	parked      atomic.Int64 // clients that wait for something
-	subscribed  atomic.Int64 // clients with a subscription
-	tracking    atomic.Int64 // clients with CLIENT TRACKING
-	watching    atomic.Int64 // clients that watch keys
+	special   atomic.Uint32
+	stopping  atomic.Bool
+	statsBase statsBase
+	pulses    pulses
+	topics    pubsub.Topics
+	memory    info.MemoryReading
+	rates     stats.Rates
+	peakBytes atomic.Int64
 }
 
 // Clients returns the number of connected clients.
-func (srv *Server) Clients() int { return srv.clients.count() }
+func (srv *Server) Clients() int { return srv.clients.Len() }
 
 // directAddr is what MONITOR and the log show as the address of Do's callers.
 const directAddr = "http"
 
 // Rules returns the server's rules.
 func (srv *Server) Rules() *rulebook.Book { return srv.rules }
+
+// MostUnsent returns the number of unsent bytes above which the transport stops reading from a client.
+func (srv *Server) MostUnsent() int64 { return srv.clients.MostUnsent() }

@@ -1,15 +1,12 @@
 package server
 
 import (
-	"container/list"
 	"fmt"
-	"math"
-	"sync/atomic"
 
-	"limitdb/config"
 	"limitdb/internal/stats"
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/clients"
 	"limitdb/server/pubsub"
 	"limitdb/server/scripts"
 	"limitdb/transport"
@@ -23,7 +20,6 @@ type session struct {
 	srv    *Server
 	conn   transport.Conn
 	life   *transport.Life // conn's: commands run while it is open
-	id     int64
 	stripe *stats.Stripe
 
 	rd   resp.Reader
@@ -48,11 +44,10 @@ type session struct {
 
 	tracking *tracking // CLIENT TRACKING; nil: off
 
-	stranger *list.Element // in clients.strangers, which guards it; nil: the client has authenticated, or gives way
-
 	gone chan struct{} // closed when the client is gone; nil: nobody waits for that
 
 	pending pending      // what the session waits for; nil: it runs commands
+	waits   *waiting     // the command that waits for its turn, or nil
 	yielded bool         // pending goes on in the next turn
 	owed    *owed        // replies that wait for the disk; nil if none ever did
 	turn    uint64       // see Durability.Turn; of the batch, or of the parked command
@@ -74,36 +69,7 @@ type session struct {
 	}
 	multi *multi // what MULTI and WATCH have begun; nil: nothing
 
-	pub public
-}
-
-// public holds the fields of a session that other goroutines may read, and what they may do with it.
-type public struct {
-	srv                      *Server
-	conn                     transport.Conn
-	created                  int64
-	name, libName, libVer    atomic.Pointer[string]
-	lastCmd                  atomic.Pointer[command]
-	lastActive               atomic.Int64 // ns of Unix time
-	partialSince             atomic.Int64 // ns; 0: no command has begun
-	batches                  atomic.Int64 // that have begun and ended; odd during one. Counted on a node of a cluster only
-	buffered                 atomic.Int64 // bytes of query held
-	queryMemory              atomic.Int64 // of the buffer that holds them
-	argMemory                atomic.Int64 // of the command that a pause holds back
-	multiMemory              atomic.Int64 // of commands that wait for EXEC, and of what is watched
-	queued                   atomic.Int32 // 1 and the commands since MULTI; 0: there was no MULTI
-	watched                  atomic.Int32 // keys
-	textMemory               atomic.Int64 // of name, libName and libVer
-	accounted                atomic.Int64 // bytes counted in Server.clientBytes
-	authed, monitor, noEvict atomic.Bool
-	resp3, parked            atomic.Bool
-	subscribed               atomic.Int32
-	subBytes                 atomic.Int64            // held for subscriptions
-	owed                     atomic.Int64            // replies that wait for the disk
-	stepMemory               atomic.Int64            // of a command that has yielded
-	redirect                 atomic.Int64            // where invalidations go: CLIENT GETREDIR
-	softSince                atomic.Int64            // ns of Unix time at which the soft output limit was exceeded; 0: it is not
-	waits                    atomic.Pointer[waiting] // the command that waits for its turn, or nil
+	pub clients.Client // what other goroutines see
 }
 
 type replyMode uint8
@@ -115,49 +81,12 @@ const (
 	replySkipping // the running command's reply is dropped
 )
 
-// unauthOutput is the most bytes of replies that the server holds for a client before AUTH.
-const unauthOutput = 64 << 10
-
 // OutputLimit implements handler.Client.
-func (s *session) OutputLimit() int64 { return s.pub.outputLimit() }
-
-// outputLimit returns the most bytes of unsent replies that the client may have.
-func (p *public) outputLimit() int64 {
-	if !p.authed.Load() {
-		return unauthOutput
-	}
-	return p.srv.set.ClientOutputBufferLimit.Get(p.class()).Most()
-}
-
-// class returns the class whose client-output-buffer-limit applies to the client.
-func (p *public) class() config.ClientClass {
-	if p.subscribed.Load() > 0 {
-		return config.PubSubClient
-	}
-	return config.NormalClient
-}
-
-// MostUnsent returns the number of unsent bytes above which the transport stops reading from a
-// client. It is three quarters of client-output-buffer-limit, so that a pipeline cannot take its
-// client over the limit, however slowly the client reads the replies.
-func (srv *Server) MostUnsent() int64 {
-	most := srv.set.ClientOutputBufferLimit.Get(config.NormalClient).Hard
-	if most == 0 {
-		most = srv.clientsBudget() // may also be 0, for no limit
-	}
-	if most == 0 {
-		return math.MaxInt64
-	}
-	return most / 4 * 3
-}
-
-// addr returns the peer's address as CLIENT LIST shows it.
-func (p *public) addr() string { return addrText(p.conn.RemoteAddr(), p.conn.LocalAddr()) }
+func (s *session) OutputLimit() int64 { return s.pub.OutputLimit() }
 
 func (s *session) setAuthed(on bool) {
 	s.authed = on
-	s.pub.authed.Store(on)
-	s.srv.clients.authenticated(s, on)
+	s.srv.clients.Authenticated(&s.pub, on)
 	s.setReaderLimits()
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"limitdb/limit"
+	"limitdb/server/clients"
 	"limitdb/transport"
 )
 
@@ -44,7 +45,7 @@ func TestProtocolErrorAnswersWhatCameBefore(t *testing.T) {
 	if want := "+PONG\r\n-ERR Protocol error: invalid bulk length\r\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if !errors.Is(c.conn.reason(), errProtocol) || !c.conn.flushed {
+	if !errors.Is(c.conn.reason(), clients.ErrProtocol) || !c.conn.flushed {
 		t.Errorf("closed for %v, flushed %v", c.conn.reason(), c.conn.flushed)
 	}
 	if more := c.raw("PING\r\n"); more != "" {
@@ -62,7 +63,7 @@ func TestOtherProtocolsCloseTheConnection(t *testing.T) {
 		if got := c.raw(in); got != "" {
 			t.Errorf("%q: answered %q", in, got)
 		}
-		if !errors.Is(c.conn.reason(), errCross) || ts.counters.crossProtocol.Load() != 1 {
+		if !errors.Is(c.conn.reason(), clients.ErrCross) || ts.counters.crossProtocol.Load() != 1 {
 			t.Errorf("%q: closed for %v", in, c.conn.reason())
 		}
 	}
@@ -85,7 +86,7 @@ func TestPanicClosesItsConnectionOnly(t *testing.T) {
 	if got := bad.raw("PING\r\nECHO x\r\nPING\r\n"); got != "+PONG\r\n-"+errInternal+"\r\n" {
 		t.Errorf("got %q", got)
 	}
-	if !errors.Is(bad.conn.reason(), errPanic) || ts.counters.panics.Load() != 1 {
+	if !errors.Is(bad.conn.reason(), clients.ErrPanic) || ts.counters.panics.Load() != 1 {
 		t.Errorf("closed for %v, counted %d", bad.conn.reason(), ts.counters.panics.Load())
 	}
 	if got := line(good.do("PING")); got != "PONG" {
@@ -230,7 +231,7 @@ func TestParkedClientThatHalfClosesIsAnswered(t *testing.T) {
 	if got := c.resume(); got != "+PONG\r\n+PONG\r\n" {
 		t.Errorf("got %q", got)
 	}
-	if !errors.Is(c.conn.reason(), errEOF) {
+	if !errors.Is(c.conn.reason(), clients.ErrEOF) {
 		t.Errorf("closed for %v", c.conn.reason())
 	}
 }
@@ -256,7 +257,7 @@ func TestOutputLimit(t *testing.T) {
 	c := ts.client()
 	c.conn.pending = 2 << 20
 	c.raw("PING\r\n")
-	if !errors.Is(c.conn.reason(), errOutput) {
+	if !errors.Is(c.conn.reason(), clients.ErrOutput) {
 		t.Errorf("closed for %v", c.conn.reason())
 	}
 }
@@ -270,10 +271,10 @@ func TestDeadlines(t *testing.T) {
 		after      time.Duration
 		want       error
 	}{
-		{"silent before AUTH", []string{"requirepass x"}, "", 0, 10 * time.Second, errAuthTime},
-		{"half a command", nil, "*2\r\n$4\r\nECHO\r\n", 0, 10 * time.Second, errCommandTime},
-		{"replies not read", nil, "PING\r\n", 100, 60 * time.Second, errWriteTime},
-		{"idle", []string{"timeout 30"}, "PING\r\n", 0, 30 * time.Second, errIdle},
+		{"silent before AUTH", []string{"requirepass x"}, "", 0, 10 * time.Second, clients.ErrAuthTime},
+		{"half a command", nil, "*2\r\n$4\r\nECHO\r\n", 0, 10 * time.Second, clients.ErrCommandTime},
+		{"replies not read", nil, "PING\r\n", 100, 60 * time.Second, clients.ErrWriteTime},
+		{"idle", []string{"timeout 30"}, "PING\r\n", 0, 30 * time.Second, clients.ErrIdle},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ts := newTestServer(t, test.directives...)
@@ -281,17 +282,17 @@ func TestDeadlines(t *testing.T) {
 			c.raw(test.send)
 			c.conn.pending, c.conn.progress = test.pending, testStart
 			ts.clock.Advance(test.after)
-			ts.checkClients(t.Context(), ts.clock.Now())
+			ts.clients.Check(ts.clock.Now())
 			if r := c.conn.reason(); r != nil {
 				t.Fatalf("closed too early, for %v", r)
 			}
 			ts.clock.Advance(1)
-			ts.checkClients(t.Context(), ts.clock.Now())
+			ts.clients.Check(ts.clock.Now())
 			if r := c.conn.reason(); !errors.Is(r, test.want) {
 				t.Errorf("closed for %v, want %v", r, test.want)
 			}
 			c.hangUp(test.want)
-			if n := ts.counters.timedOut(); n != 1 {
+			if n := ts.clients.Closed.Of(clients.ErrIdle, clients.ErrAuthTime, clients.ErrCommandTime, clients.ErrWriteTime); n != 1 {
 				t.Errorf("%d counted", n)
 			}
 		})
@@ -305,7 +306,7 @@ func TestDeepPipelineIsNotCut(t *testing.T) {
 	for range 100 {
 		c.raw("NG\r\nPI"[map[bool]int{true: 4, false: 0}[ts.clock.Now() == testStart]:])
 		ts.clock.Advance(time.Second)
-		ts.checkClients(t.Context(), ts.clock.Now())
+		ts.clients.Check(ts.clock.Now())
 		if r := c.conn.reason(); r != nil {
 			t.Fatalf("closed for %v", r)
 		}
@@ -326,20 +327,20 @@ func TestLargestClientsAreEvicted(t *testing.T) {
 		{[]int64{8, 7}, []int64{6, 7}, "ordinary 8, exempt 7"},
 	} {
 		ts := newTestServer(t, "maxmemory-clients 10mb")
-		clients := map[string]*testClient{}
-		for what, all := range map[string][]int64{"ordinary": tt.ordinary, "exempt": tt.exempt} {
-			for _, mb := range all {
+		all := map[string]*testClient{}
+		for what, held := range map[string][]int64{"ordinary": tt.ordinary, "exempt": tt.exempt} {
+			for _, mb := range held {
 				c := ts.client()
 				if what == "exempt" {
 					c.do("CLIENT", "NO-EVICT", "ON")
 				}
 				c.conn.pending, c.conn.progress = mb<<20, testStart
-				clients[fmt.Sprintf("%s %d", what, mb)] = c
+				all[fmt.Sprintf("%s %d", what, mb)] = c
 			}
 		}
-		ts.checkClients(t.Context(), ts.clock.Now())
-		for name, c := range clients {
-			if is, want := errors.Is(c.conn.reason(), errEvicted), strings.Contains(tt.closed, name); is != want {
+		ts.clients.Check(ts.clock.Now())
+		for name, c := range all {
+			if is, want := errors.Is(c.conn.reason(), clients.ErrEvicted), strings.Contains(tt.closed, name); is != want {
 				t.Errorf("%v: %s is closed: %v, want %v", tt, name, is, want)
 			}
 		}
@@ -353,19 +354,19 @@ func TestExemptBytesFollowTheClients(t *testing.T) {
 	hog, c := ts.client(), ts.client()
 	grow := func(c *testClient, n int64) {
 		c.conn.pending = n
-		c.s.pub.charge()
+		c.s.pub.Charge()
 	}
 	counted := func(all, exempt int64) {
 		t.Helper()
 		near := func(n, want int64) bool { return n == want || want > 0 && n > want && n < want+1<<10 } // with the command
-		if a, e := ts.clientBytes.Load(), ts.exemptBytes.Load(); !near(a, all) || !near(e, exempt) {
+		if a, e := ts.clients.Bytes.Load(), ts.clients.Exempt.Load(); !near(a, all) || !near(e, exempt) {
 			t.Errorf("%d bytes counted, %d of them exempt; want %d and %d", a, e, all, exempt)
 		}
 	}
 	kicked := func(want bool) {
 		t.Helper()
 		select {
-		case <-ts.evict:
+		case <-ts.clients.Kicked():
 			if !want {
 				t.Error("the housekeeper was woken")
 			}
@@ -403,11 +404,11 @@ func TestClientBytesFollowTheClients(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
 	c.raw("*2\r\n$4\r\nECHO\r\n$1000\r\n" + strings.Repeat("x", 500))
-	if n := ts.clientBytes.Load(); n < 500 || n > 4096 {
+	if n := ts.clients.Bytes.Load(); n < 500 || n > 4096 {
 		t.Errorf("%d bytes counted", n)
 	}
 	c.hangUp(transport.ErrPeerReset)
-	if n := ts.clientBytes.Load(); n != 0 {
+	if n := ts.clients.Bytes.Load(); n != 0 {
 		t.Errorf("%d bytes counted after the end", n)
 	}
 }
@@ -443,7 +444,7 @@ func TestStrangersGiveWay(t *testing.T) {
 	// goes checks that a client has been closed, and lets it go.
 	goes := func(c *testClient) {
 		t.Helper()
-		if !errors.Is(c.conn.reason(), errGaveWay) {
+		if !errors.Is(c.conn.reason(), clients.ErrGaveWay) {
 			t.Fatalf("closed for %v", c.conn.reason())
 		}
 		c.hangUp(c.conn.reason())
@@ -464,7 +465,7 @@ func TestStrangersGiveWay(t *testing.T) {
 			t.Errorf("a client with the password gets %s", got)
 		}
 	}
-	if n := ts.counters.closed[reasonOf(errGaveWay)].Load(); n != 2 {
+	if n := ts.clients.Closed.Of(clients.ErrGaveWay); n != 2 {
 		t.Errorf("%d counted", n)
 	}
 	// Clients that give way, but are not gone yet, are bounded.
@@ -475,8 +476,8 @@ func TestStrangersGiveWay(t *testing.T) {
 			served++
 		}
 	}
-	if n := ts.clients.count(); n != 100+givingWay || served != n || ts.clients.strangers.Len() != 100 {
-		t.Errorf("%d clients, %d served, %d strangers", n, served, ts.clients.strangers.Len())
+	if n := ts.clients.Len(); n != 100+clients.GivingWay || served != n || ts.clients.Strangers() != 100 {
+		t.Errorf("%d clients, %d served, %d strangers", n, served, ts.clients.Strangers())
 	}
 }
 

@@ -23,7 +23,7 @@ func (c *testClient) slow(d time.Duration, words ...string) {
 		cmd = cmd.sub(args[1])
 	}
 	c.s.call.Now = c.s.srv.clock.Now()
-	c.s.pub.logSlow(cmd, args, c.s.call.Now, int64(d))
+	c.s.logSlow(cmd, args, c.s.call.Now, int64(d))
 }
 
 func TestSlowlog(t *testing.T) {

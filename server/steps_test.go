@@ -11,6 +11,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/limit"
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/pubsub"
 	"limitdb/server/slowlog"
@@ -94,9 +95,9 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 	}{
 		"reset by the peer": {func(_ *testServer, c *testClient) { c.conn.Close(transport.ErrPeerReset) }, transport.ErrPeerReset},
 		"killed": {func(ts *testServer, c *testClient) {
-			ts.client().do("CLIENT", "KILL", "ID", fmt.Sprint(c.s.id))
-		}, errKilled},
-		"replies not read": {func(_ *testServer, c *testClient) { c.conn.setPending(1 << 40) }, errOutput},
+			ts.client().do("CLIENT", "KILL", "ID", fmt.Sprint(c.s.pub.ID))
+		}, clients.ErrKilled},
+		"replies not read": {func(_ *testServer, c *testClient) { c.conn.setPending(1 << 40) }, clients.ErrOutput},
 		"the server stops": {func(_ *testServer, c *testClient) { c.conn.CloseAfterFlush(transport.ErrStopped) }, transport.ErrStopped},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +114,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 				cl.s.Data([]byte(many))
 			}
 			ran := ts.callsOf("echo") - before
-			if most := uint64(0); c.want == errOutput {
+			if most := uint64(0); c.want == clients.ErrOutput {
 				most = handler.LookAtClock // it is found when they are written
 				if ran > most {
 					t.Errorf("%d more commands ran", ran)
@@ -244,7 +245,7 @@ func TestYieldedClientThatHalfClosesIsAnswered(t *testing.T) {
 	if got := c.all(""); got != "*0\r\n$1\r\na\r\n" {
 		t.Errorf("got %q", got)
 	}
-	if !errors.Is(c.conn.reason(), errEOF) || !c.conn.flushed {
+	if !errors.Is(c.conn.reason(), clients.ErrEOF) || !c.conn.flushed {
 		t.Errorf("closed for %v", c.conn.reason())
 	}
 }
@@ -317,7 +318,7 @@ func TestPatternsAreBounded(t *testing.T) {
 func TestClientListInSteps(t *testing.T) {
 	ts := newTestServer(t)
 	var all []*testClient
-	for range 5 * walkClients {
+	for range 5 * clients.Few {
 		all = append(all, ts.client())
 	}
 	for i, c := range all {
@@ -330,10 +331,10 @@ func TestClientListInSteps(t *testing.T) {
 	var want strings.Builder
 	for i, other := range all {
 		if i%3 == 0 {
-			want.WriteString(describe(other.s, ts.clock.Now()) + "\n")
+			want.Write(append(other.s.pub.AppendLine(nil, ts.clock.Now()), '\n'))
 		}
 	}
-	if _, list, _ := strings.Cut(got, "\r\n"); !strings.HasPrefix(list, want.String()+fmt.Sprintf("id=%d ", c.s.id)) { // its own memory varies
+	if _, list, _ := strings.Cut(got, "\r\n"); !strings.HasPrefix(list, want.String()+fmt.Sprintf("id=%d ", c.s.pub.ID)) { // its own memory varies
 		t.Errorf("got  %.300q\nwant %.300q", list, want.String())
 	}
 	if c.conn.yields < 2 {
@@ -344,11 +345,11 @@ func TestClientListInSteps(t *testing.T) {
 		t.Errorf("killed %q", got)
 	}
 	for i, other := range all {
-		if i%3 == 0 && !errors.Is(other.conn.reason(), errKilled) {
+		if i%3 == 0 && !errors.Is(other.conn.reason(), clients.ErrKilled) {
 			t.Fatalf("client %d: %v", i, other.conn.reason())
 		}
 	}
-	if !errors.Is(c.conn.reason(), errKilled) || !c.conn.flushed {
+	if !errors.Is(c.conn.reason(), clients.ErrKilled) || !c.conn.flushed {
 		t.Errorf("the killer: %v", c.conn.reason())
 	}
 }
@@ -390,7 +391,7 @@ func TestClientFigures(t *testing.T) {
 	w.raw("RL.TAKE k GCRA 1/h\r\nRL.TAKE k GCRA 1/h WAIT 1h\r\n")
 	figures := func(want string) {
 		t.Helper()
-		got := fmt.Sprint(ts.parked.Load(), ts.subscribed.Load(), ts.tracking.Load(), ts.watching.Load(), ts.topics.Len(pubsub.Channel), ts.topics.Len(pubsub.Pattern))
+		got := fmt.Sprint(ts.clients.Parked.Load(), ts.clients.Subscribed.Load(), ts.clients.Tracking.Load(), ts.clients.Watching.Load(), ts.topics.Len(pubsub.Channel), ts.topics.Len(pubsub.Pattern))
 		if got != want {
 			t.Errorf("waiting, subscribed, tracking, watching, channels, patterns: %s, want %s", got, want)
 		}
@@ -450,16 +451,16 @@ func TestStepsAreAccounted(t *testing.T) {
 	}
 	for _, words := range [][]string{{"KEYS", "*"}, append([]string{"EXISTS"}, strings.Fields(strings.Repeat("key:1 ", 1000))...)} {
 		c := ts.client().tiny()
-		before := ts.clientBytes.Load()
+		before := ts.clients.Bytes.Load()
 		c.s.Data(encode(words...))
 		for range 8 {
 			c.s.Resume()
 		}
-		if got := ts.clientBytes.Load() - before; !c.s.yielded || got < 200 {
+		if got := ts.clients.Bytes.Load() - before; !c.s.yielded || got < 200 {
 			t.Errorf("%s: %d bytes are counted in the midst", words[0], got)
 		}
 		c.all("")
-		if got := ts.clientBytes.Load() - before; got > 1000 {
+		if got := ts.clients.Bytes.Load() - before; got > 1000 {
 			t.Errorf("%s: %d bytes are still counted", words[0], got)
 		}
 	}

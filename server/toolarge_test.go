@@ -109,14 +109,14 @@ func TestCommandsThatAreTooLargeHoldNothing(t *testing.T) {
 	for len(in) > 0 {
 		k := min(50_000, len(in))
 		out := c.raw(in[:k])
-		if in = in[k:]; len(in) > 0 && (out != "" || c.s.pub.queryMemory.Load() > 64<<10 || c.s.pub.buffered.Load() > 64<<10 || c.s.pub.partialSince.Load() == 0) {
-			t.Fatalf("%d bytes to come: %q, %d bytes held", len(in), out, c.s.pub.queryMemory.Load())
+		if in = in[k:]; len(in) > 0 && (out != "" || c.s.pub.QueryMemory.Load() > 64<<10 || c.s.pub.Buffered.Load() > 64<<10 || c.s.pub.PartialSince.Load() == 0) {
+			t.Fatalf("%d bytes to come: %q, %d bytes held", len(in), out, c.s.pub.QueryMemory.Load())
 		}
 		if len(in) == 0 && !strings.HasPrefix(out, "-ERR an argument") {
 			t.Error(out)
 		}
 	}
-	if c.s.pub.partialSince.Load() != 0 {
+	if c.s.pub.PartialSince.Load() != 0 {
 		t.Error("the command counts as incomplete")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"limitdb/internal/clock"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/request"
 	"limitdb/server/spec"
 	"limitdb/transport"
@@ -151,7 +152,7 @@ func TestWaitSteps(t *testing.T) {
 			[2]string{"RL.LEASE l 2 10s ID b", "[0 2 0 -1 10000]"},
 		)
 		c.saysAfter(ts, test.name, test.command, test.pass, test.want)
-		if c.s.pending != nil || c.s.pub.waits.Load() != nil {
+		if c.s.pending != nil || c.s.pub.Waits.Load() != nil {
 			t.Errorf("%s: it still waits", test.name)
 		}
 	}
@@ -211,7 +212,7 @@ func TestWhoGoesGivesUp(t *testing.T) {
 			t.Fatal("the connection is closed before the reply")
 		}
 		gone.expect("the replies", gone.woken(), `[1 10 2 700 800] "after" [1 10 1 800 900]`)
-		if !errors.Is(gone.conn.reason(), errEOF) || !gone.conn.flushed {
+		if !errors.Is(gone.conn.reason(), clients.ErrEOF) || !gone.conn.flushed {
 			t.Errorf("closed for %v", gone.conn.reason())
 		}
 		next.expect("at once", next.woken(), "[0 10 1 -1 900]")
@@ -219,11 +220,11 @@ func TestWhoGoesGivesUp(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		ts, gone, next := setup(t)
 		admin := ts.client()
-		admin.expect("the kill", admin.say(fmt.Sprintf("CLIENT KILL ID %d", gone.s.id)), "1")
-		if !errors.Is(gone.conn.reason(), errKilled) {
+		admin.expect("the kill", admin.say(fmt.Sprintf("CLIENT KILL ID %d", gone.s.pub.ID)), "1")
+		if !errors.Is(gone.conn.reason(), clients.ErrKilled) {
 			t.Fatalf("closed for %v", gone.conn.reason())
 		}
-		gone.hangUp(errKilled) // as the transport does
+		gone.hangUp(clients.ErrKilled) // as the transport does
 		next.expect("at once", next.woken(), "[0 10 1 -1 900]")
 	})
 	t.Run("too many unsent replies", func(t *testing.T) {
@@ -231,11 +232,11 @@ func TestWhoGoesGivesUp(t *testing.T) {
 		gone.conn.mu.Lock()
 		gone.conn.pending, gone.conn.progress = 1<<40, ts.clock.Now()
 		gone.conn.mu.Unlock()
-		ts.checkClients(t.Context(), ts.clock.Now())
-		if !errors.Is(gone.conn.reason(), errOutput) {
+		ts.clients.Check(ts.clock.Now())
+		if !errors.Is(gone.conn.reason(), clients.ErrOutput) {
 			t.Fatalf("closed for %v", gone.conn.reason())
 		}
-		gone.hangUp(errOutput)
+		gone.hangUp(clients.ErrOutput)
 		next.expect("at once", next.woken(), "[0 10 1 -1 900]")
 	})
 }
@@ -244,7 +245,7 @@ func TestClientUnblock(t *testing.T) {
 	ts := newTestServer(t)
 	c, admin := ts.client(), ts.client()
 	c.say("RL.TAKE k GCRA 10/s COST 10")
-	id := fmt.Sprint(c.s.id)
+	id := fmt.Sprint(c.s.pub.ID)
 	for _, step := range []struct{ unblock, reply, got string }{
 		{"", "1", "[1 10 0 100 1000]"},
 		{" TIMEOUT", "1", "[1 10 0 100 1000]"},
@@ -278,7 +279,7 @@ func TestWaitingIsShown(t *testing.T) {
 	c, admin := ts.client(), ts.client()
 	c.say("RL.TAKE k GCRA 1/m")
 	c.say("RL.TAKE k GCRA 1/m WAIT 1h")
-	if got := admin.do("CLIENT", "LIST", "ID", fmt.Sprint(c.s.id)).Text; !strings.Contains(got, " flags=b ") || !strings.Contains(got, " cmd=rl.take ") {
+	if got := admin.do("CLIENT", "LIST", "ID", fmt.Sprint(c.s.pub.ID)).Text; !strings.Contains(got, " flags=b ") || !strings.Contains(got, " cmd=rl.take ") {
 		t.Errorf("CLIENT LIST: %s", got)
 	}
 	info := admin.do("INFO", "clients", "limiter").Text
@@ -289,7 +290,7 @@ func TestWaitingIsShown(t *testing.T) {
 	}
 	ts.clock.Advance(30 * time.Second)
 	admin.say("PING")
-	ts.checkClients(t.Context(), ts.clock.Now())
+	ts.clients.Check(ts.clock.Now())
 	if c.conn.reason() != nil {
 		t.Errorf("the one that waits is closed for %v", c.conn.reason())
 	}
@@ -304,8 +305,8 @@ func TestWaitingIsShown(t *testing.T) {
 		t.Errorf("afterwards: %s", info)
 	}
 	ts.clock.Advance(11 * time.Second)
-	ts.checkClients(t.Context(), ts.clock.Now())
-	if !errors.Is(c.conn.reason(), errIdle) {
+	ts.clients.Check(ts.clock.Now())
+	if !errors.Is(c.conn.reason(), clients.ErrIdle) {
 		t.Errorf("idle since, but closed for %v", c.conn.reason())
 	}
 }
