@@ -47,6 +47,9 @@ var mayImport = map[string][]string{
 var inside = map[string][]string{
 	"cmd/limitdb/cli": {"resp", "rules"},
 
+	"server/auth":     {"config", "engine", "limit", "resp", "server/handler", "server/redact", "server/spec", "server/waiters"},
+	"server/monitor":  {"resp", "server/clients"},
+	"server/redact":   {"config", "resp", "server/spec"},
 	"server/clients":  {"config", "engine", "internal/stats", "server/handler", "server/pubsub", "server/spec", "transport"},
 	"server/forward":  {"server/waiters", "uplink"},
 	"server/backups":  {"resp", "server/handler", "server/spec"},

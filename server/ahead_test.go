@@ -105,9 +105,9 @@ func (ts *testServer) patient(c *testClient, in string) string {
 	for c.s.pending != nil {
 		if c.s.holds() {
 			ts.pause.stop()
-		} else if until, waits := ts.authDelays.Until(c.conn); waits {
+		} else if until, waits := ts.auth.Delayed.Until(c.conn); waits {
 			ts.clock.Set(until)
-			ts.authDelays.Release(until)
+			ts.auth.Delayed.Release(until)
 		} else {
 			ts.clock.Set(ts.engine.Wake(ts.clock.Now()))
 			ts.engine.Wake(ts.clock.Now())

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"limitdb/server/auth"
 	"limitdb/server/clients"
 	"limitdb/transport"
 )
@@ -19,7 +20,7 @@ func (c *testClient) guess() string { return c.raw(string(encode("AUTH", "guess"
 // pass advances the clock and releases the clients that have waited long enough.
 func (ts *testServer) passAuth(d time.Duration) {
 	ts.clock.Advance(d)
-	ts.authDelays.Release(ts.clock.Now())
+	ts.auth.Delayed.Release(ts.clock.Now())
 }
 
 const wrongReply = "-" + errWrongPass + "\r\n"
@@ -75,7 +76,7 @@ func TestHowLongAnAddressIsKnown(t *testing.T) {
 		if step.leave != nil {
 			step.leave.hangUp(transport.ErrPeerClosed)
 		}
-		if got := ts.authKnown.has(hostOf(second.conn.remote), ts.clock.Now()); got != step.known {
+		if got := ts.auth.Knows(second.conn.remote, ts.clock.Now()); got != step.known {
 			t.Errorf("%v later: known %v", step.after, got)
 		}
 	}
@@ -93,7 +94,7 @@ func TestHowLongAnAddressIsKnown(t *testing.T) {
 	for i := range 1000 {
 		ts.clientFrom(fmt.Sprintf("198.51.%d.%d:1", i/250, i%250)).do("AUTH", "secret")
 	}
-	if n := len(ts.authKnown.all); n != 1000 {
+	if n := ts.auth.Known(); n != 1000 {
 		t.Errorf("%d addresses are remembered", n)
 	}
 }
@@ -102,7 +103,7 @@ func TestHowLongAnAddressIsKnown(t *testing.T) {
 // budget is right, however many connections it uses.
 func TestGuessesAreNotCompared(t *testing.T) {
 	ts := newTestServer(t, "requirepass secret", "slowlog-log-slower-than -1")
-	for i := range authBurst {
+	for i := range auth.Burst {
 		if got := ts.clientFrom(fmt.Sprintf("192.0.2.1:%d", 1000+i)).guess(); got != wrongReply {
 			t.Fatal(got)
 		}
@@ -112,7 +113,7 @@ func TestGuessesAreNotCompared(t *testing.T) {
 	if got := waiting.raw(hello + "CLIENT GETNAME\r\n"); got != "" || waiting.s.authed {
 		t.Fatalf("compared at once: %q", got)
 	}
-	for range authMaxWait/authPeriod - 1 {
+	for range auth.MaxWait/auth.Period - 1 {
 		if got := ts.tries("192.0.2.1:3000", "secret"); got != "" {
 			t.Fatalf("compared at once: %q", got)
 		}
@@ -120,7 +121,7 @@ func TestGuessesAreNotCompared(t *testing.T) {
 	if got := ts.tries("192.0.2.1:4000", "secret"); got != "-"+errTooManyAuth+"\r\n" {
 		t.Errorf("beyond those that may wait: %q", got)
 	}
-	if n := ts.counters.authFailures.Load(); n != authBurst+1 {
+	if n := ts.counters.authFailures.Load(); n != auth.Burst+1 {
 		t.Errorf("%d failures counted", n)
 	}
 	if got := ts.tries("192.0.2.2:1000", "secret"); got != okReply {
@@ -159,7 +160,7 @@ func TestComparisonsAreBounded(t *testing.T) {
 				}
 			})
 			compared := int64(ts.counters.authFailures.Load()) - int64(turnedAway)
-			if most := authBurst + (ts.clock.Now()-start)/authPeriod; compared > most {
+			if most := auth.Burst + (ts.clock.Now()-start)/auth.Period; compared > most {
 				rt.Fatalf("%d attempts compared in %v", compared, time.Duration(ts.clock.Now()-start))
 			}
 		}
@@ -169,7 +170,7 @@ func TestComparisonsAreBounded(t *testing.T) {
 func TestWrongPasswordsAreDelayedByAddress(t *testing.T) {
 	ts := newTestServer(t, "requirepass secret")
 	first := ts.clientFrom("192.0.2.1:1000")
-	for range authBurst {
+	for range auth.Burst {
 		if got := first.guess(); got != wrongReply {
 			t.Fatal(got)
 		}
@@ -205,7 +206,7 @@ func TestWrongPasswordsAreDelayedByAddress(t *testing.T) {
 	if got := first.resume(); got != okReply+"+PONG\r\n" {
 		t.Errorf("after three seconds: %q", got)
 	}
-	if n := ts.authDelays.Len(); n != 0 {
+	if n := ts.auth.Delayed.Len(); n != 0 {
 		t.Errorf("%d clients wait", n)
 	}
 }
@@ -219,10 +220,10 @@ func TestTooManyWrongPasswordsCloseTheConnection(t *testing.T) {
 	}
 	t.Run("one address", func(t *testing.T) {
 		ts := newTestServer(t, "requirepass secret")
-		for range authBurst {
+		for range auth.Burst {
 			ts.client().guess()
 		}
-		for range authMaxWait / authPeriod {
+		for range auth.MaxWait / auth.Period {
 			if c := ts.client(); c.guess() != "" || c.conn.reason() != nil {
 				t.Fatal("not delayed")
 			}
@@ -233,7 +234,7 @@ func TestTooManyWrongPasswordsCloseTheConnection(t *testing.T) {
 		ts := newTestServer(t, "requirepass secret", "maxclients 16")
 		from := func(i int) *testClient {
 			c := ts.clientFrom(fmt.Sprintf("192.0.2.%d:1000", i))
-			for range authBurst {
+			for range auth.Burst {
 				c.guess()
 			}
 			return c
@@ -253,7 +254,7 @@ func TestTooManyWrongPasswordsCloseTheConnection(t *testing.T) {
 // A machine with IPv6 has 2^64 addresses, so attempts are counted by network.
 func TestAuthAttemptsAreCountedByNetwork(t *testing.T) {
 	ts := newTestServer(t, "requirepass secret")
-	for i := range authBurst {
+	for i := range auth.Burst {
 		ts.clientFrom(fmt.Sprintf("[2001:db8::%x]:1000", i+1)).guess()
 	}
 	if got := ts.clientFrom("[2001:db8::ffff]:1000").guess(); got != "" {
@@ -268,7 +269,7 @@ func TestDelayedReplyIsSkipped(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
 	wrong := string(encode("AUTH", "someone", "x"))
-	for range authBurst {
+	for range auth.Burst {
 		c.raw(wrong)
 	}
 	if got := c.raw("CLIENT REPLY SKIP\r\n" + wrong + "PING\r\n"); got != "" {

@@ -17,7 +17,7 @@ func (ts *testServer) alone(words ...string) resp.Value {
 	for i, w := range words {
 		args[i] = []byte(w)
 	}
-	c := directCall{call: ts.newCall(ts.clock.Now(), resp.RESP3, args)}
+	c := httpCall{call: ts.newCall(ts.clock.Now(), resp.RESP3, args)}
 	c.runAlone(ts.special.Load())
 	r := bufio.NewReader(bytes.NewReader(c.Out))
 	v, err := resp.ReadReply(r, 64<<20)

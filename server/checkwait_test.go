@@ -209,7 +209,7 @@ func TestCheckDoesNotWaitInATransaction(t *testing.T) {
 	c.say("RL.CHECK shop 1 user u WAIT 1h")
 	c.expect("EXEC", c.say("EXEC"), "["+denied+"]")
 	c.expect("a script", line(c.do("EVAL", "return redis.call('RL.CHECK', 'shop', '1', 'user', 'u', 'WAIT', '1h')", "0")), denied)
-	if got := line(direct(t, ts.Server, "RL.CHECK", "shop", "1", "user", "u", "WAIT", "1h")); got != denied {
+	if got := line(overHTTP(t, ts.Server, "RL.CHECK", "shop", "1", "user", "u", "WAIT", "1h")); got != denied {
 		t.Errorf("over HTTP: %s", got)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 
 	"limitdb/resp"
+	"limitdb/server/auth"
 	"limitdb/server/clients"
 	"limitdb/server/handler"
+	"limitdb/server/redact"
 	"limitdb/server/spec"
 )
 
@@ -57,7 +59,7 @@ func ping(c *call) {
 }
 
 func reset(c *call) {
-	c.srv.monitors.remove(&c.client.pub)
+	c.srv.monitors.Remove(&c.client.pub)
 	c.client.dropSubscriptions()
 	c.client.track(nil)
 	c.client.endMulti()
@@ -68,8 +70,95 @@ func reset(c *call) {
 	c.client.pub.RESP3.Store(false)
 	c.client.pub.Say(&c.client.pub.Name, nil, errClientName)
 	c.client.pub.Exempt(false)
-	c.client.setAuthed(c.srv.password() == "")
+	c.client.setAuthed(c.srv.auth.Open())
 	c.Simple("RESET")
+}
+
+func authCommand(c *call) {
+	if len(c.Args) > 3 {
+		c.Fail(spec.ErrSyntax)
+		return
+	}
+	user, pass := []byte("default"), c.Args[len(c.Args)-1]
+	if len(c.Args) == 3 {
+		user = c.Args[1]
+	}
+	if len(c.Args) == 2 && c.srv.auth.Open() {
+		c.Fail(errNoPassword)
+		return
+	}
+	c.login(user, pass, c.OK)
+}
+
+// login compares a password and, if it is right, calls then, which replies. If it is wrong, login has
+// replied. Either may happen later, when it is the address's turn: until then the session is parked.
+func (c *call) login(user, pass []byte, then func()) {
+	srv := c.srv
+	from := c.client.conn.RemoteAddr()
+	g := &guess{call: c, of: c.cmd, attempt: auth.NewAttempt(user, pass), user: logged(user), then: then}
+	if !srv.auth.Open() && string(user) == srv.auth.Password() {
+		g.user = redact.Text // it is in the wrong place
+	}
+	g.compared = srv.auth.Knows(from, c.Now) || srv.auth.Open()
+	if g.compared && g.enter() {
+		return
+	}
+	wait, ok := srv.auth.Turn(c.Now, from, c.client.conn)
+	switch {
+	case !ok:
+		if !g.compared {
+			srv.counters.authFailures.Add(1)
+			srv.log.Info("AUTH refused: too many attempts from its address", "addr", c.client.pub.Addr(), "user", g.user)
+		}
+		c.Fail(errTooManyAuth)
+		c.client.life.Drain(clients.ErrGuesses)
+	case wait <= 0:
+		if g.compared || !g.enter() {
+			c.Fail(errWrongPass)
+		}
+	default:
+		g.until = c.Now + wait
+		c.client.park(g)
+	}
+}
+
+// A guess is an attempt to authenticate. It is what the session waits for if its answer waits for its turn.
+type guess struct {
+	*call
+	of       *command // that makes it
+	attempt  *auth.Attempt
+	user     string // for the log
+	until    int64  // ns of Unix time, when it is its turn
+	compared bool   // and the password is wrong
+	then     func() // replies if the password is right
+}
+
+func (g *guess) resume(s *session) bool {
+	if g.Now < g.until {
+		return false
+	}
+	if g.compared || !g.enter() {
+		s.stripe.Fail(g.of.ID)
+		g.Fail(errWrongPass)
+	}
+	return true
+}
+
+// enter authenticates the client and calls then if the password is right, and reports whether it is.
+func (g *guess) enter() bool {
+	srv, s := g.srv, g.client
+	if !srv.auth.Right(g.attempt) {
+		srv.counters.authFailures.Add(1)
+		srv.log.Info("AUTH failed", "addr", s.pub.Addr(), "user", g.user)
+		return false
+	}
+	if !srv.auth.Open() {
+		srv.auth.Enter(s.conn.RemoteAddr(), g.Now, s.knows)
+		s.knows = true
+	}
+	s.setAuthed(true)
+	g.then()
+	return true
 }
 
 func hello(c *call) {

@@ -33,7 +33,7 @@ func serverRows() []row {
 		}),
 		clock,
 		cmd("MONITOR", 1, spec.Client|spec.Admin|spec.Loading, "Streams every command that the server runs from now on, to at most 32 clients at a time. It cuts long arguments and long lists of them.",
-			monitor),
+			monitorCommand),
 		cmd("SHUTDOWN", -1, spec.Client|spec.NoMulti|spec.Admin|spec.Loading, "Stops the server.", shutdown,
 			spec.OneOf("save-selector", spec.Word("NOSAVE"), spec.Word("SAVE")), spec.Optional(spec.Word("NOW")), spec.Optional(spec.Word("FORCE"))),
 	}
@@ -58,18 +58,6 @@ func clockCommand(c *call) {
 		return
 	}
 	c.Fields("time", c.Now/1e3, "behind", c.srv.clock.Behind()/1e3, "moved", moved/1e3)
-}
-
-func monitor(c *call) {
-	added := c.srv.monitors.add(&c.client.pub, func() {
-		if c.client.replies == replyOn {
-			c.OK()
-		}
-		c.client.flush()
-	})
-	if !added {
-		c.Fail("ERR MONITOR is refused: " + strconv.Itoa(maxMonitors) + " clients monitor already")
-	}
 }
 
 func shutdown(c *call) {

@@ -24,7 +24,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.pulses.house.Beat(now)
 			srv.clients.Check(now)
 			srv.pause.expire(now)
-			srv.authDelays.Release(now)
+			srv.auth.Delayed.Release(now)
 			srv.leaderless.Wake()
 			srv.rates.Sample(now, srv.counts.Traffic())
 			_, heap, _ := srv.memory.Read(now)
@@ -71,6 +71,6 @@ func (srv *Server) sweep(ctx context.Context) {
 		if srv.states().Sweep(srv.clock.Now(), sweepBudget) > sweepBudget/20 {
 			wait = min(wait, sweepRest)
 		}
-		srv.authLimiter.Sweep(srv.clock.Now(), 100)
+		srv.auth.Sweep(srv.clock.Now())
 	}
 }

@@ -27,7 +27,7 @@ func TestDecisionsAreLogged(t *testing.T) {
 	} {
 		c.raw(string(encode(strings.Fields(words)...)))
 	}
-	direct(t, ts.Server, "RL.TAKE", "i", "GCRA", "1/h")
+	overHTTP(t, ts.Server, "RL.TAKE", "i", "GCRA", "1/h")
 	if _, err := ts.rules.Load([]byte("version: 1\nnamespaces: {shop: [{name: x, key: [user], limit: 1/h}, {name: y, limit: 9/h, mode: shadow, candidate: 1/h}]}")); err != nil {
 		t.Fatal(err)
 	}

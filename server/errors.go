@@ -33,7 +33,7 @@ const (
 	errLibName         = "ERR lib-name cannot contain spaces, newlines or special characters."
 	errLibVer          = "ERR lib-ver cannot contain spaces, newlines or special characters."
 	errInternal        = "ERR internal error: the connection is closed"
-	errInternalDirect  = "ERR internal error"
+	errInternalHTTP    = "ERR internal error"
 	errPaused          = "PAUSED clients are paused (CLIENT PAUSE): ask again"
 	errShuttingDown    = "ERR the server is shutting down"
 	errProtectedMode   = "DENIED limitdb is running in protected mode because no password is set. In this mode connections are only accepted from the loopback interface and from unix sockets. To connect from elsewhere, set a password (directive requirepass or requirepass-file), or turn protected mode off with 'protected-mode no' if the network is trusted."

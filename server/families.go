@@ -48,7 +48,7 @@ func (srv *Server) families(t *table.Table) [][]row {
 		adapted(srv.opts.Backups.Rows(), (*call).inner),
 		configRows(),
 		debugRows(),
-		aclRows(),
+		adapted(srv.auth.Rows(t.Categories), (*call).inner),
 		adapted(srv.slowlog.Rows(), (*call).inner),
 		adapted(srv.latency.Rows(), (*call).inner),
 		memoryRows(),

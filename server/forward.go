@@ -132,7 +132,7 @@ func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 	s.early |= specialFollowing // until the batch has departed, nothing runs here
 	s.pub.LastCmd.Store(&cmd.Command)
 	if special&specialMonitor != 0 {
-		s.srv.monitors.feed(&s.call, cmd, args)
+		s.call.feed(cmd, args)
 	}
 	if alone || len(f.batch) >= batchBytes || len(f.ends) >= batchMost {
 		f.depart()

@@ -13,6 +13,9 @@ import (
 	"limitdb/uplink"
 )
 
+// httpAddr is what MONITOR and the log show as the address of Do's callers.
+const httpAddr = "http"
+
 // Do runs a command for a caller that has no connection to the server, such as an HTTP request.
 // It returns the reply, in RESP3, when the reply may be sent: once the state that it reveals is
 // durable. If ctx ends before, it returns ctx's error, and the command may have been carried out.
@@ -20,84 +23,50 @@ import (
 // decided at once. A node that does not lead sends the command to the node that does, and waits for
 // a leader as it does for its clients. Any goroutine may call Do.
 func (srv *Server) Do(ctx context.Context, args ...[]byte) (out []byte, err error) {
-	defer srv.containDirect(&out)
+	c := httpCall{call: srv.newCall(0, resp.RESP3, args)}
+	defer c.contain(&out)
 	if srv.stopping.Load() {
 		return resp.AppendError(nil, errShuttingDown), nil
 	}
-	d := srv.decideDirect(args)
-	if d.away {
-		return srv.doElsewhere(ctx, args)
+	if c.decide(); c.away {
+		return c.goElsewhere(ctx)
 	}
-	return srv.sendDirect(ctx, &d)
+	return c.send(ctx)
 }
 
-// directCall is a call of Do.
-type directCall struct {
+// httpCall is a call of Do.
+type httpCall struct {
 	call
 	turn    uint64 // see Durability.Turn
 	away    bool   // only the leader can run it: it has not run
 	refused bool   // it has not run for another reason
 }
 
-// decideDirect runs a command that belongs to no client, unless only the leader can run it.
-func (srv *Server) decideDirect(args [][]byte) (d directCall) {
+// decide runs the command, unless only the leader can run it.
+func (c *httpCall) decide() {
+	srv := c.srv
 	early := srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	turn, following := srv.durable.turn()                             // before anything is decided
-	d.turn = turn
-	d.call = srv.newCall(srv.clock.Now(), resp.RESP3, args)
-	d.Lane = srv.counts.Stripes() - 1 // of connections with a goroutine of their own
-	d.runAlone(srv.special.Load() | early | following)
-	return d
+	*c = httpCall{call: srv.newCall(srv.clock.Now(), resp.RESP3, c.Args), turn: turn}
+	c.Lane = srv.counts.Stripes() - 1 // of connections with a goroutine of their own
+	c.runAlone(srv.special.Load() | early | following)
 }
 
-// sendDirect returns the reply of a call that has run, when it may be sent.
-func (srv *Server) sendDirect(ctx context.Context, d *directCall) (out []byte, err error) {
-	if d.refused || !d.Reveals(&d.cmd.Command) || srv.durable.ackLeader.Load() && d.cmd.Flags&spec.Quorum == 0 {
-		return d.Out, nil
-	}
-	known, err := srv.durable.await(ctx, d.turn)
-	switch {
-	case err != nil:
-		return nil, err
-	case !known:
-		return resp.AppendError(nil, errUnknownOutcome), nil
-	}
-	return d.Out, nil
-}
-
-// SetRuleMode gives a rule a mode, and returns once the change is durable. If ctx ends before that, it returns ctx's
-// error, and the change is made. Other errors are rules.ErrNoRule, a rules.Errors and ErrNotLeading.
-func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode rules.Mode) error {
-	turn, following := srv.durable.turn()
-	if following != 0 {
-		return ErrNotLeading
-	}
-	failed := srv.rules.SetMode(namespace, name, mode)
-	switch known, err := srv.durable.await(ctx, turn); {
-	case err != nil:
-		return err
-	case !known:
-		return errors.New(errUnknownOutcome)
-	}
-	return failed
-}
-
-// runAlone runs the command of a call that belongs to no client, and counts it. If the command is to be forwarded, runAlone does
-// nothing and sets away.
-func (d *directCall) runAlone(special uint32) {
-	c, srv := &d.call, d.srv
+// runAlone runs the command and counts it. If it is to be forwarded, runAlone does nothing and sets away.
+func (c *httpCall) runAlone(special uint32) {
+	srv := c.srv
 	v, text := c.admit(byItself, special)
 	if v == paused {
 		v, text = refused, errPaused
 	}
 	if v == away {
 		if srv.forwards() {
-			d.away = true
+			c.away = true
 			return
 		}
 		v, text = refused, c.elsewhere()
 	}
-	switch d.refused = v != admitted; v {
+	switch c.refused = v != admitted; v {
 	case nonesuch:
 		srv.counters.unknown.Add(1)
 		c.Fail(srv.unknownCommand(c.Args))
@@ -111,8 +80,24 @@ func (d *directCall) runAlone(special uint32) {
 	c.done(byItself, c.run(byItself, nil, false), special)
 }
 
-// containDirect is contain for Do.
-func (srv *Server) containDirect(out *[]byte) {
+// send returns the reply of a command that has run, when it may be sent.
+func (c *httpCall) send(ctx context.Context) (out []byte, err error) {
+	durable := &c.srv.durable
+	if c.refused || !c.Reveals(&c.cmd.Command) || durable.ackLeader.Load() && c.cmd.Flags&spec.Quorum == 0 {
+		return c.Out, nil
+	}
+	known, err := durable.await(ctx, c.turn)
+	switch {
+	case err != nil:
+		return nil, err
+	case !known:
+		return resp.AppendError(nil, errUnknownOutcome), nil
+	}
+	return c.Out, nil
+}
+
+// contain is session.contain for Do, whose reply is out.
+func (c *httpCall) contain(out *[]byte) {
 	r := recover()
 	if r == nil {
 		return
@@ -122,26 +107,24 @@ func (srv *Server) containDirect(out *[]byte) {
 		go panic(r)
 		select {}
 	}
-	srv.counters.panics.Add(1)
-	srv.log.Error("a command panicked", "from", directAddr, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-	*out = resp.AppendError(nil, errInternalDirect)
+	c.srv.counters.panics.Add(1)
+	c.srv.log.Error("a command panicked", "from", httpAddr, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+	*out = resp.AppendError(nil, errInternalHTTP)
 }
 
 // Forwarding for callers of Do, which have no connection. A caller uses a stream of its own while its command is at the
 // leader, and leaves it to the next caller.
 
-// doElsewhere sends a command that only the leader can run to the leader. While there is no leader, it waits.
-func (srv *Server) doElsewhere(ctx context.Context, args [][]byte) (out []byte, err error) {
-	woken := make(forward.Waker, 1)
+// goElsewhere sends a command that only the leader can run to the leader. While there is no leader, it waits.
+func (c *httpCall) goElsewhere(ctx context.Context) (out []byte, err error) {
+	srv, woken := c.srv, make(forward.Waker, 1)
 	defer srv.leaderless.Remove(woken)
-	begin := srv.clock.Now()
-	for {
-		d := srv.decideDirect(args)
-		if !d.away {
-			return srv.sendDirect(ctx, &d)
+	for begin := srv.clock.Now(); ; c.decide() {
+		if !c.away {
+			return c.send(ctx)
 		}
 		if link := srv.uplink(-1); link != nil {
-			if out, begun, err := srv.forwardDirect(ctx, link, &d.call); begun {
+			if out, begun, err := c.forward(ctx, link); begun {
 				return out, err
 			}
 			srv.leaderless.WakeSoon()
@@ -158,10 +141,11 @@ func (srv *Server) doElsewhere(ctx context.Context, args [][]byte) (out []byte, 
 	}
 }
 
-// forwardDirect sends a command to the node that leads, and returns its reply. begun is false if that node has
+// forward sends the command to the node that leads, and returns its reply. begun is false if that node has
 // not begun the command.
-func (srv *Server) forwardDirect(ctx context.Context, link *uplink.Link, c *call) (out []byte, begun bool, err error) {
-	st := srv.direct.Take(link)
+func (c *httpCall) forward(ctx context.Context, link *uplink.Link) (out []byte, begun bool, err error) {
+	srv := c.srv
+	st := srv.streams.Take(link)
 	if st == nil {
 		return nil, false, nil
 	}
@@ -171,7 +155,7 @@ func (srv *Server) forwardDirect(ctx context.Context, link *uplink.Link, c *call
 	}
 	srv.counters.forwarded.Add(1)
 	if srv.special.Load()&specialMonitor != 0 {
-		srv.monitors.feed(c, c.cmd, c.Args)
+		c.feed(c.cmd, c.Args)
 	}
 	var scan resp.ReplyScanner
 	for {
@@ -189,7 +173,7 @@ func (srv *Server) forwardDirect(ctx context.Context, link *uplink.Link, c *call
 			st.Close()
 			return resp.AppendError(nil, errUnknownOutcome), true, nil
 		case whole && !ended:
-			srv.direct.Put(st)
+			srv.streams.Put(st)
 			fallthrough
 		case whole:
 			return out, true, nil
@@ -200,4 +184,21 @@ func (srv *Server) forwardDirect(ctx context.Context, link *uplink.Link, c *call
 			return resp.AppendError(nil, errUnknownOutcome), true, nil
 		}
 	}
+}
+
+// SetRuleMode gives a rule a mode, and returns once the change is durable. If ctx ends before that, it returns ctx's
+// error, and the change is made. Other errors are rules.ErrNoRule, a rules.Errors and ErrNotLeading.
+func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode rules.Mode) error {
+	turn, following := srv.durable.turn()
+	if following != 0 {
+		return ErrNotLeading
+	}
+	failed := srv.rules.SetMode(namespace, name, mode)
+	switch known, err := srv.durable.await(ctx, turn); {
+	case err != nil:
+		return err
+	case !known:
+		return errors.New(errUnknownOutcome)
+	}
+	return failed
 }

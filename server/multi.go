@@ -337,9 +337,9 @@ func (c *call) execAll(m *multi) {
 	if c.srv.special.Load()&specialMonitor != 0 {
 		var lines []byte
 		for i, q := range m.queued {
-			lines = append(c.srv.monitors.line(lines, c, q.cmd, q.args), called[i]...)
+			lines = append(c.monitored(lines, q.cmd, q.args), called[i]...)
 		}
-		c.srv.monitors.send(c, lines)
+		c.show(lines)
 	}
 }
 

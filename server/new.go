@@ -10,13 +10,13 @@ import (
 	"sync"
 	"unsafe"
 
-	"limitdb/engine"
 	"limitdb/internal/stats"
-	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/script"
+	"limitdb/server/auth"
 	"limitdb/server/clients"
 	"limitdb/server/info"
+	"limitdb/server/redact"
 	"limitdb/server/rulebook"
 	"limitdb/server/spec"
 	"limitdb/transport"
@@ -44,9 +44,7 @@ func New(o Options) *Server {
 		swapped:  make(chan struct{}, 1),
 		bounds:   script.Bounds{Steps: scriptSteps, Memory: scriptMemory},
 
-		authLimiter: engine.New(engine.Options{Shards: 4}),
-		// A reservation is paid for later, so Burst + 1 attempts are granted at once.
-		authLimit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: authPeriod, Burst: authBurst - 1},
+		auth: auth.New(o.Settings),
 	}
 	lanes := 2 * runtime.GOMAXPROCS(0)
 	srv.rules = rulebook.New(rulebook.Options{
@@ -54,10 +52,11 @@ func New(o Options) *Server {
 	})
 	srv.table = srv.newCommands()
 	srv.latency.Commands = srv.commandTotals
-	srv.direct.Client = uplink.Client{Remote: directAddr, Local: directAddr, Unix: true, RESP3: true}
+	srv.streams.Client = uplink.Client{Remote: httpAddr, Local: httpAddr, Unix: true, RESP3: true}
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
 	srv.counts = stats.NewCounters(lanes, len(srv.table.All))
-	srv.monitors = monitors{srv: srv, set: map[*clients.Client]bool{}}
+	srv.monitors.Changed = func(any bool) { srv.setSpecial(specialMonitor, any) }
+	srv.redact = redact.Redactor{Registry: o.Registry, Resolve: srv.table.callable}
 	srv.pause.srv = srv
 	flagged := func(flag spec.Flags) func(name []byte) bool {
 		return func(name []byte) bool {
@@ -107,7 +106,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 		s.far, s.pub.Far = far, true
 		s.adopt(far.Client())
 	}
-	s.authed = forwarded || srv.password() == "" // the client's node has asked it
+	s.authed = forwarded || srv.auth.Open() // the client's node has asked it
 	s.pub.Authed.Store(s.authed)
 	s.setReaderLimits()
 	refuse := ""
@@ -147,15 +146,14 @@ func (srv *Server) forget(s *session, reason error) {
 	if s.gone != nil {
 		close(s.gone)
 	}
-	srv.monitors.remove(&s.pub)
+	srv.monitors.Remove(&s.pub)
 	if s.subs.Len() > 0 {
 		s.dropSubscriptions()
 	}
 	s.endMulti()
 	s.track(nil)
 	srv.pause.held.Remove(s.conn)
-	srv.authDelays.Remove(s.conn)
-	srv.authKnown.leave(s, srv.clock.Now())
+	srv.auth.Leave(s.conn.RemoteAddr(), srv.clock.Now(), s.conn, s.knows)
 	if s.fwd != nil {
 		s.fwd.close()
 		srv.leaderless.Remove(s.conn)
@@ -187,7 +185,7 @@ func (srv *Server) laneOf(c transport.Conn, id int64) int {
 
 // protected reports whether protected mode refuses this peer.
 func (srv *Server) protected(c transport.Conn) bool {
-	return srv.set.ProtectedMode.Get() && srv.password() == "" && !clients.IsLocal(c.RemoteAddr())
+	return srv.set.ProtectedMode.Get() && srv.auth.Open() && !clients.IsLocal(c.RemoteAddr())
 }
 
 // Run does the server's periodic work until ctx ends: deadlines, expiry, eviction of clients,

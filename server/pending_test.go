@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"limitdb/server/auth"
 )
 
 // Whatever a session waits for, a wake-up for another reason changes nothing, the event ends the wait, and the command has one effect
@@ -32,7 +34,7 @@ func TestEachWaitEndsOnce(t *testing.T) {
 			"guess", "AUTH secret",
 			func(ts *testServer) {
 				ts.client().do("CONFIG", "SET", "requirepass", "secret")
-				for range authBurst {
+				for range auth.Burst {
 					ts.client().do("AUTH", "wrong")
 				}
 			},

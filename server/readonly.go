@@ -21,7 +21,7 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 	s.invoke(cmd, args, special&^specialMonitor)
 	c.Now, s.behind = now, 0
 	if special&specialMonitor != 0 {
-		s.srv.monitors.feed(c, cmd, args)
+		c.feed(cmd, args)
 	}
 	if s.pending == nil {
 		r.check(s, mark)

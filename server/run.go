@@ -71,7 +71,7 @@ func (c *call) done(p phase, took int64, special uint32) {
 	}
 	switch {
 	case yields != nil: // it is counted when it ends
-		yields.args = slowlog.Cut(c.srv.redact(cmd, c.Args))
+		yields.args = slowlog.Cut(c.srv.redact.Args(&cmd.Command, c.Args))
 	case took == untimed:
 		s.count()
 	default:
@@ -82,7 +82,7 @@ func (c *call) done(p phase, took int64, special uint32) {
 	}
 	// After the command, as in Redis: RESET ends its client's MONITOR first.
 	if special&specialMonitor != 0 && cmd.Flags&spec.SkipMonitor == 0 {
-		c.srv.monitors.feed(c, cmd, c.Args)
+		c.feed(cmd, c.Args)
 	}
 }
 
@@ -143,7 +143,7 @@ func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 // logSlow logs a command that has run at a time for took nanoseconds, if that is slow.
 func (s *session) logSlow(cmd *command, args [][]byte, at, took int64) {
 	if s.srv.isSlow(took) {
-		s.noteSlow(slowlog.Cut(s.srv.redact(cmd, args)), at, took)
+		s.noteSlow(slowlog.Cut(s.srv.redact.Args(&cmd.Command, args)), at, took)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"limitdb/resp"
 	"limitdb/script"
 	"limitdb/server/handler"
+	"limitdb/server/monitor"
 	"limitdb/server/request"
 	"limitdb/server/scripts"
 	"limitdb/server/spec"
@@ -61,7 +62,7 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 		h.tally.Add(h.cmd.ID, nil, h.Failed)
 	}
 	if h.shown && h.cmd.Flags&spec.SkipMonitor == 0 && len(h.called) < maxCalled {
-		h.called = h.srv.monitors.lineFrom(h.called, "lua", h.Now, h.cmd, args)
+		h.called = monitor.AppendLine(h.called, "lua", h.Now, h.srv.redact.Args(&h.cmd.Command, args))
 	}
 	if h.t.Err != nil { // the transaction begins again, or is given up
 		h.of.Stop()

@@ -12,19 +12,20 @@ import (
 	"limitdb/internal/clock"
 	"limitdb/internal/decisionlog"
 	"limitdb/internal/stats"
-	"limitdb/limit"
 	"limitdb/script"
+	"limitdb/server/auth"
 	"limitdb/server/backups"
 	"limitdb/server/clients"
 	"limitdb/server/forward"
 	"limitdb/server/handler"
 	"limitdb/server/info"
 	"limitdb/server/latency"
+	"limitdb/server/monitor"
 	"limitdb/server/pubsub"
+	"limitdb/server/redact"
 	"limitdb/server/rulebook"
 	"limitdb/server/scripts"
 	"limitdb/server/slowlog"
-	"limitdb/server/waiters"
 )
 
 // redisVersion is the version of Redis whose replies clients may expect.
@@ -91,7 +92,7 @@ type Server struct {
 	slowlog  slowlog.Log
 	latency  latency.Monitor
 	lengths  atomic.Uint32 // counts changes of the limits on client input
-	monitors monitors
+	monitors monitor.Set
 	pause    pause
 	clients  *clients.Set
 	buffers  bufferPool
@@ -103,15 +104,12 @@ type Server struct {
 	wide     func(name []byte) bool
 	long     func(name []byte) bool
 
-	// authLimiter limits AUTH attempts by address. It is an engine of the server's own.
-	authLimiter *engine.Engine
-	authLimit   limit.Limit
-	authDelays  waiters.Set // clients that wait for their turn to be answered
-	authKnown   knownHosts
+	auth   *auth.Guard
+	redact redact.Redactor
 
 	durable    durable
 	leaderless forward.Leaderless
-	direct     forward.Streams        // for callers of Do
+	streams    forward.Streams        // for callers of Do
 	misconf    atomic.Pointer[string] // the reply to commands refused under specialMisconf
 
 	special   atomic.Uint32
@@ -126,9 +124,6 @@ type Server struct {
 
 // Clients returns the number of connected clients.
 func (srv *Server) Clients() int { return srv.clients.Len() }
-
-// directAddr is what MONITOR and the log show as the address of Do's callers.
-const directAddr = "http"
 
 // Rules returns the server's rules.
 func (srv *Server) Rules() *rulebook.Book { return srv.rules }

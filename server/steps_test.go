@@ -13,6 +13,7 @@ import (
 	"limitdb/limit"
 	"limitdb/server/clients"
 	"limitdb/server/handler"
+	"limitdb/server/monitor"
 	"limitdb/server/pubsub"
 	"limitdb/server/slowlog"
 	"limitdb/server/spec"
@@ -470,7 +471,7 @@ func TestStepsAreAccounted(t *testing.T) {
 func TestMonitorsAreBounded(t *testing.T) {
 	ts := newTestServer(t)
 	var monitors []*testClient
-	for range maxMonitors {
+	for range monitor.Most {
 		m := ts.client()
 		if got := m.raw("MONITOR\r\n"); !strings.HasPrefix(got, "+OK\r\n") {
 			t.Fatal(got)
@@ -491,7 +492,7 @@ func TestMonitorsAreBounded(t *testing.T) {
 	late.conn.take()
 	c := ts.client()
 	c.do(append([]string{"DEL"}, strings.Fields(strings.Repeat(strings.Repeat("k", 1000)+" ", 100))...)...)
-	if got, want := string(late.conn.take()), " more arguments)\r\n"; !strings.HasSuffix(got, want) || len(got) > monitorLine+1000 {
+	if got, want := string(late.conn.take()), " more arguments)\r\n"; !strings.HasSuffix(got, want) || len(got) > monitor.LineMost+1000 {
 		t.Errorf("a line with many arguments: %d bytes, %q", len(got), got[max(0, len(got)-100):])
 	}
 }

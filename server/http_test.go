@@ -13,8 +13,8 @@ import (
 	"limitdb/resp"
 )
 
-// direct asks Do and parses its reply.
-func direct(t *testing.T, srv *Server, words ...string) resp.Value {
+// overHTTP asks Do and parses its reply.
+func overHTTP(t *testing.T, srv *Server, words ...string) resp.Value {
 	t.Helper()
 	args := make([][]byte, len(words))
 	for i, w := range words {
@@ -45,7 +45,7 @@ func TestDoIsAClientsCommand(t *testing.T) {
 		{"RL.TAKE", strings.Repeat("k", 5000), "GCRA", "1/m"},
 		{"RL.TAKE", "k", "LOG", "10/m"},
 	} {
-		a := direct(t, ts.Server, words...)
+		a := overHTTP(t, ts.Server, words...)
 		c.do("DEL", "k")
 		if words[0] != "RL.TAKE" || a.Err() != nil {
 			continue
@@ -56,7 +56,7 @@ func TestDoIsAClientsCommand(t *testing.T) {
 	}
 	c.do("DEL", "k")
 	before := c.do("RL.PEEK", "k", "GCRA", "10/m")
-	direct(t, ts.Server, "RL.TAKE", "k", "GCRA", "10/m", "COST", "3")
+	overHTTP(t, ts.Server, "RL.TAKE", "k", "GCRA", "10/m", "COST", "3")
 	if after := c.do("RL.PEEK", "k", "GCRA", "10/m"); after.Elems[2].Int != before.Elems[2].Int-3 {
 		t.Errorf("a client sees %d left, then %d", before.Elems[2].Int, after.Elems[2].Int)
 	}
@@ -73,7 +73,7 @@ func TestDoIsRefused(t *testing.T) {
 	take := []string{"RL.TAKE", "k", "GCRA", "10/m"}
 	want := func(text string, words ...string) {
 		t.Helper()
-		if v := direct(t, ts.Server, words...); !strings.HasPrefix(v.Text, text) || v.Kind != '-' {
+		if v := overHTTP(t, ts.Server, words...); !strings.HasPrefix(v.Text, text) || v.Kind != '-' {
 			t.Errorf("%q: %+v, want %q", words, v, text)
 		}
 	}
@@ -87,14 +87,14 @@ func TestDoIsRefused(t *testing.T) {
 	c := ts.client()
 	c.do("CLIENT", "PAUSE", "1000", "WRITE")
 	want("PAUSED", take...)
-	if v := direct(t, ts.Server, "RL.PEEK", "k", "GCRA", "10/m"); v.Err() != nil {
+	if v := overHTTP(t, ts.Server, "RL.PEEK", "k", "GCRA", "10/m"); v.Err() != nil {
 		t.Error(v.Err())
 	}
 	c.do("CLIENT", "UNPAUSE")
 	ts.Follow()
 	want("CLUSTERDOWN", take...)
 	ts.Lead(ts.engine)
-	if v := direct(t, ts.Server, take...); v.Err() != nil || v.Elems[2].Int != 9 {
+	if v := overHTTP(t, ts.Server, take...); v.Err() != nil || v.Elems[2].Int != 9 {
 		t.Errorf("something was taken before: %+v", v)
 	}
 	ts.Stopping()
@@ -154,7 +154,7 @@ func TestDoIsMonitored(t *testing.T) {
 	ts := newTestServer(t)
 	m := ts.client()
 	m.do("MONITOR")
-	direct(t, ts.Server, "RL.TAKE", "k", "GCRA", "1/h")
+	overHTTP(t, ts.Server, "RL.TAKE", "k", "GCRA", "1/h")
 	if line := string(m.conn.take()); !strings.HasSuffix(line, ` [0 http] "RL.TAKE" "k" "GCRA" "1/h"`+"\r\n") {
 		t.Errorf("%q", line)
 	}
@@ -164,7 +164,7 @@ func TestDoIsMonitored(t *testing.T) {
 func TestDoContainsAPanic(t *testing.T) {
 	ts := newTestServer(t)
 	ts.table.find([]byte("PING")).Run = func(*call) { panic("a test") }
-	if v := direct(t, ts.Server, "PING"); v.Text != errInternalDirect {
+	if v := overHTTP(t, ts.Server, "PING"); v.Text != errInternalHTTP {
 		t.Errorf("%+v", v)
 	}
 }

@@ -43,7 +43,7 @@ func (n *twoNodes) asks(words ...string) <-chan string {
 
 // Commands without a connection are forwarded like clients' commands: they wait for a leader, are then refused, and have an unknown outcome if
 // the uplink ends.
-func TestForwardingDirect(t *testing.T) {
+func TestForwardingHTTP(t *testing.T) {
 	n := newTwoNodes(t)
 	is := func(reply <-chan string, want string) {
 		t.Helper()
@@ -65,7 +65,7 @@ func TestForwardingDirect(t *testing.T) {
 	is(n.asks("RL.INFO", "none"), "nil")
 	is(n.asks("RL.TAKE", "a"), "-"+n.leader.table.find([]byte("RL.TAKE")).WrongArity())
 	is(n.asks("MONITOR"), "-ERR monitor needs a connection of its own")
-	if kept := n.follower.direct.Kept(); kept != 1 || n.leader.clients.Len() != 1 {
+	if kept := n.follower.streams.Kept(); kept != 1 || n.leader.clients.Len() != 1 {
 		t.Errorf("%d streams are kept, the leader has %d sessions", kept, n.leader.clients.Len())
 	}
 
@@ -138,7 +138,7 @@ func (c *slowConn) Read(b []byte) (int, error) {
 }
 
 // A command without a client finds the uplink full, and a stream that was kept. That stream is not forgotten.
-func TestForwardingDirectOverAFullUplink(t *testing.T) {
+func TestForwardingHTTPOverAFullUplink(t *testing.T) {
 	n := newTwoNodes(t)
 	n.cut()
 	near, far := net.Pipe()
@@ -151,14 +151,15 @@ func TestForwardingDirectOverAFullUplink(t *testing.T) {
 	if got := <-n.asks("RL.INFO", "none"); got != "nil" {
 		t.Fatal(got)
 	}
-	kept := n.follower.direct.Take(l)
-	n.follower.direct.Put(kept)
+	kept := n.follower.streams.Take(l)
+	n.follower.streams.Put(kept)
 	full := l.Open(&uplink.Client{}, &forward.Inbox{Wake: func() {}})
 	token := <-slow.gate
 	for full.Send([]byte(strings.Repeat("PING\r\n", 10_000))) {
 	}
-	d := n.follower.decideDirect([][]byte{[]byte("RL.INFO"), []byte("none")})
-	if _, begun, err := n.follower.forwardDirect(t.Context(), l, &d.call); begun || err != nil {
+	c := httpCall{call: n.follower.newCall(0, resp.RESP3, [][]byte{[]byte("RL.INFO"), []byte("none")})}
+	c.decide()
+	if _, begun, err := c.forward(t.Context(), l); begun || err != nil {
 		t.Errorf("begun: %v, %v", begun, err)
 	}
 	full.Close()
