@@ -7,14 +7,15 @@ import (
 
 // Entry describes a directive for people.
 type Entry struct {
-	Name        string // as in the file
-	Environment string // the environment variable
-	Group       string // the heading of its group
-	Default     string // as in the file; "" is quoted
-	Range       string // the allowed values, or "" for any text
-	Doc         string // one line
-	Mutable     bool   // CONFIG SET may change it
-	Secret      bool   // CONFIG GET does not show it
+	Name        string   // as in the file
+	Environment string   // the environment variable
+	Group       string   // the heading of its group
+	Default     string   // as in the file; "" is quoted
+	Range       string   // the allowed values, or "" for any text
+	Values      []string // the allowed values, if they are a few words
+	Doc         string   // one line
+	Mutable     bool     // CONFIG SET may change it
+	Secret      bool     // CONFIG GET does not show it
 }
 
 // Reference returns all directives in the order of their declaration. Directives of one group are together.
@@ -27,12 +28,24 @@ func (r *Registry) Reference() []Entry {
 			Group:       d.group,
 			Default:     d.handle.spell(d.def),
 			Range:       d.handle.limits(),
+			Values:      words(d.handle),
 			Doc:         d.doc,
 			Mutable:     d.mutable,
 			Secret:      d.secret,
 		}
 	}
 	return all
+}
+
+// words returns the words that a directive takes, or nil if it takes others, too.
+func words(h Handle) []string {
+	switch h := h.(type) {
+	case *Bool:
+		return []string{"yes", "no"}
+	case *Enum:
+		return h.values
+	}
+	return nil
 }
 
 const exampleHead = `# limitdb's configuration: every directive, at its default.

@@ -27,7 +27,7 @@ import (
 const archiveEnd = ".tar"
 
 func backupCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "backup --to DIR|FILE.tar|- [-a ADDRESS] [FILE] [--directive value …]",
 		Short: "Make a backup of a running server or node, and verify it",
 		Long: `Connects as limitdb ping does, reads all state as it is now, stores and verifies it. The server goes on
@@ -41,7 +41,7 @@ directory from a backup.
 
 The password comes from the configuration, such as LIMITDB_REQUIREPASS or --requirepass-file.`,
 		Example:            "  limitdb backup --to /srv/backups\n  limitdb backup --to - | ssh host 'cat > limitdb.tar'",
-		DisableFlagParsing: true,
+		DisableFlagParsing: true, DisableFlagsInUseLine: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				return c.Help()
@@ -60,6 +60,9 @@ The password comes from the configuration, such as LIMITDB_REQUIREPASS or --requ
 			return backup(set, to, c.OutOrStdout())
 		},
 	}
+	c.Flags().String("to", "", "a new `directory`, an archive (FILE.tar) or - for standard output")
+	cli.AddressFlag(c)
+	return c
 }
 
 // cutTo cuts --to and its value out of arguments.

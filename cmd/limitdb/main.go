@@ -49,7 +49,11 @@ func run(args []string) error {
 	root := commands()
 	if len(args) > 0 {
 		switch args[0] {
-		case "-h", "--help", "help", "completion", "__complete", "__completeNoDesc":
+		case "-h", "--help", "help", "completion":
+			root.SetArgs(args)
+			return root.Execute()
+		case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
+			root = completing()
 			root.SetArgs(args)
 			return root.Execute()
 		case "-v", "--version":
@@ -101,7 +105,10 @@ valid, and exits. docs/configuration.md lists the directives.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(_ *cobra.Command, args []string) error { return serve.Run(args, version) },
+
+		DisableFlagsInUseLine: true,
 	}
+	root.Flags().Bool("check-config", false, "report whether the configuration is valid, and exit")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError(err) })
 	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), rulesCommand(), checkCommand(), exportCommand(), backupCommand(), restoreCommand(), importCommand(), recoverCommand(), versionCommand())
 	sayUsage(root)

@@ -24,7 +24,7 @@ import (
 const pingTimeout = 5 * time.Second
 
 func pingCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "ping [--ready] [-a ADDRESS] [FILE] [--directive value …]",
 		Short: "Check that a running server answers; exit 0 if it does",
 		Long: `Connects to the address that a server with this configuration listens on, sends PING and
@@ -34,7 +34,7 @@ of a unix socket.
 
 --ready asks /readyz of the HTTP port instead: whether the server makes decisions and, in a cluster, has
 caught up.`,
-		DisableFlagParsing: true,
+		DisableFlagParsing: true, DisableFlagsInUseLine: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				return c.Help()
@@ -59,6 +59,9 @@ caught up.`,
 			return nil
 		},
 	}
+	c.Flags().Bool("ready", false, "ask the HTTP port whether the server is ready")
+	cli.AddressFlag(c)
+	return c
 }
 
 // ping connects according to set and returns the reply to PING.

@@ -16,7 +16,7 @@ import (
 )
 
 func topCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "top [--once] [-a ADDRESS] [FILE] [--directive value …]",
 		Short: "Watch a running server: decisions, their times, keys, and who is limited",
 		Long: `Connects to the address that a server with this configuration listens on, and shows every
@@ -24,7 +24,7 @@ second what the server does. Press q to quit. Without a terminal it prints each 
 the last; --once prints one, after one second, and exits. -a names another address, host:port or
 the path of a unix socket, as for limitdb bench. LIMITDB_REQUIREPASS has the password.`,
 		Example:            "  limitdb top\n  limitdb top -a 10.0.0.7:6379\n  limitdb top --once",
-		DisableFlagParsing: true,
+		DisableFlagParsing: true, DisableFlagsInUseLine: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				return c.Help()
@@ -41,6 +41,9 @@ the path of a unix socket, as for limitdb bench. LIMITDB_REQUIREPASS has the pas
 			return top(set, once)
 		},
 	}
+	c.Flags().Bool("once", false, "print one picture, and exit")
+	cli.AddressFlag(c)
+	return c
 }
 
 // topEvery is the time between two looks.

@@ -6,7 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
+
+// AddressFlag declares the flag that CutAddress cuts out, for the help of a command that parses its own.
+func AddressFlag(c *cobra.Command) {
+	c.Flags().StringP("addr", "a", "", "the server's `host:port`, or the path of its unix socket")
+}
 
 // CutFlag removes a flag that is not a directive from args, and reports whether it was there.
 func CutFlag(args []string, flag string) (rest []string, found bool) {
