@@ -6,7 +6,7 @@ ARGS    ?=
 SECONDS ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test quick long lint format fuzz bench docs docker clean
+.PHONY: help run build test quick long lint format fuzz bench docs docker release clean
 
 help: ## show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ docs: ## write the generated pages again
 docker: ## build the image limitdb
 	docker build --build-arg VERSION=$(VERSION) -t limitdb .
 
+release: ## archives, packages, images in dist/: make release VERSION=1.2.3
+	scripts/release $(VERSION)
+
 clean: ## remove what was built
-	rm -f limitdb
+	rm -rf limitdb dist
 	rm -rf e2e/clients/node/node_modules

@@ -1,9 +1,10 @@
 // Command bill says what binaries of limitdb are made of, from what the Go toolchain has recorded in them.
 //
-//	bill -version 1.2.3 -date 1732320000 -spdx FILE -notices FILE BINARY …
+//	bill -version 1.2.3 -date 1732320000 -spdx FILE -notices FILE [-root DIR] BINARY …
 //
-// FILE of -spdx gets a list in SPDX 2.3, that of -notices the licences of all modules, which must go with the
-// binaries. The modules' files come from the module cache. It runs in the root of the source. The same binaries give the same bytes.
+// FILE of -spdx gets a list in SPDX 2.3, which names the binaries by their paths below DIR; that of -notices gets the
+// licences of all parts, which must go with the binaries. It runs in the root of the source, and reads licences from the
+// module cache. The same binaries give the same bytes.
 package main
 
 import (
@@ -32,27 +33,29 @@ func main() {
 	date := flag.Int64("date", 0, "when it was made, in Unix seconds")
 	list := flag.String("spdx", "", "write the list to this `file`")
 	notices := flag.String("notices", "", "write the licences to this `file`")
+	root := flag.String("root", ".", "the `folder` of the binaries")
 	flag.Parse()
-	if err := run(*version, time.Unix(*date, 0).UTC(), *list, *notices, flag.Args()); err != nil {
+	if err := run(*version, time.Unix(*date, 0).UTC(), *list, *notices, *root, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "bill:", err)
 		os.Exit(1)
 	}
 }
 
-func run(version string, at time.Time, list, notices string, names []string) error {
+func run(version string, at time.Time, list, notices, root string, names []string) error {
 	var binaries []binary
 	var infos []*debug.BuildInfo
 	for _, name := range names {
-		info, err := buildinfo.ReadFile(name)
+		path := filepath.Join(root, name)
+		info, err := buildinfo.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		text, err := os.ReadFile(name)
+		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
 		sum := sha256.Sum256(text)
-		binaries = append(binaries, binary{strings.TrimPrefix(filepath.ToSlash(name), "dist/"), hex.EncodeToString(sum[:])})
+		binaries = append(binaries, binary{filepath.ToSlash(name), hex.EncodeToString(sum[:])})
 		infos = append(infos, info)
 	}
 	parts := partsOf(infos)
