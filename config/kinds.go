@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Handle is the typed handle of a directive: one of *Int, *Bytes, *Duration, *Share, *OutputLimit, *Bool,
-// *Text, *Enum and *Words. There are no others.
+// Handle is the typed handle of a directive: one of *Int, *Bytes, *Duration, *Share, *Budget, *OutputLimit,
+// *Bool, *Text, *Enum and *Words. There are no others.
 type Handle interface {
 	// Name returns the directive's name in lower case, such as "maxclients".
 	Name() string
@@ -51,7 +51,7 @@ var (
 	errNUL        = errors.New("argument must not contain a NUL byte")
 )
 
-// number is the common part of Int, Bytes, Duration and Share: an integer with a minimum and a maximum.
+// number is the common part of Int, Bytes, Duration, Share and Budget: an integer with a minimum and a maximum.
 type number struct {
 	named
 	v        atomic.Int64

@@ -75,6 +75,26 @@ func TestOctal(t *testing.T) {
 	})
 }
 
+func TestBudget(t *testing.T) {
+	h := &Budget{number: number{max: 1 << 40}}
+	h.Find(77)
+	try(t, h, h.Get, equal, []kindCase{
+		{"0", "0", int64(0)},
+		{"auto", "auto", int64(77)},
+		{"2kb", "2048", int64(2048)},
+		{"AUTO", "auto", int64(77)},
+		{"60%", "!argument must be a memory value", nil},
+		{"-1", "!argument must be a memory value", nil},
+		{"1025gb", "!argument must be between 0 and 1099511627776 inclusive", nil},
+		{"auto|1", "!one value is expected, not 2 (quote a value that has spaces)", nil},
+	})
+	for text, want := range map[string]string{"auto": "auto", "2048": "2kb"} {
+		if got := h.spell(text); got != want {
+			t.Errorf("%s is written as %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestBytes(t *testing.T) {
 	h := &Bytes{number{min: 0, max: 1 << 62}}
 	cases := []kindCase{

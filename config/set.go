@@ -62,7 +62,7 @@ func (r *Registry) swap(pairs []Pair) (back func(), err error) {
 	before := r.values()
 	var changed []*directive
 	for i, d := range set {
-		if texts[i] != d.value().text {
+		if texts[i] != d.value().text || d.findsAgain(texts[i]) {
 			changed = append(changed, d)
 		}
 		d.set(value{texts[i], fromCommand})
@@ -72,6 +72,12 @@ func (r *Registry) swap(pairs []Pair) (back func(), err error) {
 	}
 	after := r.values()
 	return func() { r.takeBack(before, after) }, nil
+}
+
+// findsAgain reports whether text may mean another value than when it was set before.
+func (d *directive) findsAgain(text string) bool {
+	_, budget := d.handle.(*Budget)
+	return budget && text == auto
 }
 
 // takeBack restores the directives that differ between before and after, unless they have been set again.

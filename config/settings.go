@@ -47,8 +47,8 @@ type Settings struct {
 	Shards          *Int // a power of two
 	Loops           *Int // 0 means automatic
 	Hz              *Int
-	MaxMemory       *Bytes // 0 means no limit
-	MaxMemoryPolicy *Enum  // noeviction, least-debt
+	MaxMemory       *Budget // 0 means no limit
+	MaxMemoryPolicy *Enum   // noeviction, least-debt
 
 	// Persistence.
 	RulesFile      *Text // "": rules are set by command
@@ -233,8 +233,8 @@ func declareEngine(r *Registry, s *Settings) {
 		"How many event loops serve clients; 0: half as many as processors.")
 	s.Hz = g.int("hz", "10", 1, 500, mutable,
 		"How many times a second the server looks for expired keys.")
-	s.MaxMemory = g.bytes("maxmemory", "0", 0, 1<<50, mutable,
-		"How much memory keys and their state may take; 0: no limit.")
+	s.MaxMemory = add(g, &Budget{number: number{max: 1 << 50}}, "maxmemory", "0", mutable,
+		"How much memory keys and their state may take; 0: no limit. auto: six tenths of the memory limit of the cgroup or, without one, of the machine's memory, as they are at the start and at CONFIG SET maxmemory auto.")
 	s.MaxMemoryPolicy = g.enum("maxmemory-policy", "noeviction", []string{"noeviction", "least-debt"}, mutable,
 		"What happens at maxmemory: noeviction refuses new keys; least-debt forgets the keys that use the smallest share of their limit.")
 

@@ -182,6 +182,7 @@ func (t *infoText) memory() {
 	t.Field("total_system_memory_human", info.Human(total))
 	t.Field("maxmemory", limit)
 	t.Field("maxmemory_human", info.Human(uint64(limit)))
+	t.Field("maxmemory_auto", info.YesNo(srv.set.MaxMemory.Auto()))
 	t.Field("maxmemory_policy", srv.set.MaxMemoryPolicy.Get())
 	t.Field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(rss)/float64(max(used, 1))))
 	t.Field("mem_fragmentation_bytes", int64(rss)-int64(used))

@@ -2,17 +2,55 @@ package serve
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"math"
 	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
+
+	"limitdb/config"
+	"limitdb/server/info"
 )
 
 // leastHeap is the lowest memory limit, in bytes, for the Go heap. With less, the garbage collector would run
 // all the time.
 const leastHeap = 64 << 20
+
+// autoTenths is how many tenths of the memory that the process may use are maxmemory auto. The rest is for the tenth
+// and the 16 MB that a table may take beyond maxmemory, for the binary and for the clients' buffers.
+const autoTenths = 6
+
+// fitMemory fits maxmemory auto and the Go heap to the memory that the process may use now.
+func (p *process) fitMemory() error {
+	root := systemRoot()
+	most, err := findMaxMemory(p.set.MaxMemory, root, int64(min(info.TotalMemory(), math.MaxInt64)))
+	if err != nil {
+		return err
+	}
+	if p.set.MaxMemory.Auto() {
+		p.log.Info("maxmemory is set to its share of the memory that the process may use", "maxmemory", p.set.MaxMemory.Get(), "memory", most)
+	}
+	if heap := limitHeap(root, os.Getenv, p.set.MaxMemory.Get()); heap > 0 {
+		p.log.Info("the heap's limit is set from the cgroup's", "bytes", heap)
+	}
+	return nil
+}
+
+// findMaxMemory finds what maxmemory auto is. It returns the memory that the process may use: the cgroup's limit or, if that is less or there is no
+// limit, the machine's memory, 0 if it is unknown.
+func findMaxMemory(h *config.Budget, root fs.FS, machine int64) (int64, error) {
+	most := cgroupLimit(root)
+	if most == 0 || machine > 0 && machine < most {
+		most = machine
+	}
+	h.Find(most / 10 * autoTenths)
+	if most == 0 && h.Auto() {
+		return 0, errors.New("maxmemory auto: the system does not say how much memory there is, so give a size")
+	}
+	return most, nil
+}
 
 // limitHeap sets the memory limit of the Go heap to what the cgroup leaves for it: nine tenths of the
 // cgroup's limit, less what the table may use outside the heap (maxmemory). GOMEMLIMIT in the environment

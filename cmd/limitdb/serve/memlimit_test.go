@@ -1,9 +1,12 @@
 package serve
 
 import (
+	"fmt"
 	"runtime/debug"
 	"testing"
 	"testing/fstest"
+
+	"limitdb/config"
 )
 
 func TestCgroupLimit(t *testing.T) {
@@ -27,6 +30,56 @@ func TestCgroupLimit(t *testing.T) {
 		if got := cgroupLimit(test.fs); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
+	}
+}
+
+// maxmemory auto is a share of the cgroup's limit or of the machine's memory, and CONFIG SET reads it again.
+func TestMaxMemoryAuto(t *testing.T) {
+	v2 := func(limit string) fstest.MapFS {
+		return fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::/\n")}, "sys/fs/cgroup/memory.max": {Data: []byte(limit + "\n")}}
+	}
+	v1 := func(limit string) fstest.MapFS {
+		return fstest.MapFS{"proc/self/cgroup": {Data: []byte("5:memory:/\n")}, "sys/fs/cgroup/memory/memory.limit_in_bytes": {Data: []byte(limit + "\n")}}
+	}
+	r, s := config.New()
+	var root fstest.MapFS
+	var machine int64
+	ran := 0
+	r.OnChange(func() error { ran++; _, err := findMaxMemory(s.MaxMemory, root, machine); return err }, s.MaxMemory)
+	unknown := "CONFIG SET failed (possibly related to argument 'maxmemory') - maxmemory auto: the system does not say how much memory there is, so give a size"
+	for i, step := range []struct {
+		root    fstest.MapFS
+		machine int64
+		set     string
+		want    int64
+		err     string
+	}{
+		{v2("1000"), 8000, "auto", 600, ""},
+		{v2("2000"), 8000, "auto", 1200, ""}, // the limit was raised
+		{v1("500"), 8000, "AUTO", 300, ""},
+		{v1("9223372036854771712"), 8000, "auto", 4800, ""},
+		{v2("9000"), 8000, "auto", 4800, ""}, // the machine has less than the cgroup may take
+		{v2("9000"), 0, "auto", 5400, ""},    // not a system that tells
+		{v2("max"), 8000, "3mb", 3 << 20, ""},
+		{nil, 0, "auto", 3 << 20, unknown},
+		{nil, 8000, "auto", 4800, ""},
+		{nil, 8000, "0", 0, ""},
+	} {
+		root, machine = step.root, step.machine
+		before := ran
+		err := r.Set(config.Pair{Name: "maxmemory", Value: step.set})
+		if text := fmt.Sprint(err); err != nil && text != step.err || err == nil && step.err != "" {
+			t.Errorf("step %d: %v, want %q", i, err, step.err)
+		}
+		if got := s.MaxMemory.Get(); got != step.want {
+			t.Errorf("step %d: %d, want %d", i, got, step.want)
+		}
+		if ran == before {
+			t.Errorf("step %d: the memory is not read again", i)
+		}
+	}
+	if got := r.Get("maxmemory"); len(got) != 1 || got[0].Value != "0" {
+		t.Errorf("CONFIG GET: %v", got)
 	}
 }
 

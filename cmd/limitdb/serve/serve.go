@@ -172,12 +172,13 @@ func (p *process) build(undo *cleanups) error {
 	if p.tls, err = loadTLS(p.set); err != nil {
 		return err
 	}
+	if err := p.fitMemory(); err != nil {
+		return err
+	}
+	p.registry.OnChange(p.fitMemory, p.set.MaxMemory)
 	p.warn(p.registry.Warnings())
 	p.registry.OnChange(func() error { p.warn(p.registry.Advice()); return nil }, p.set.ClientOutputBufferLimit, p.set.MaxMemory)
 	p.fitMaxClients(systemDescriptors())
-	if heap := limitHeap(systemRoot(), os.Getenv, p.set.MaxMemory.Get()); heap > 0 {
-		p.log.Info("the heap's limit is set from the cgroup's", "bytes", heap)
-	}
 	p.engine = engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
 	if p.set.RaftAddr.Get() != "" {
 		if p.replica, err = newReplica(p); err != nil {
