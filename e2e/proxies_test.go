@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -76,6 +78,41 @@ func ask(t *testing.T, url string) (int, http.Header, string) {
 	return res.StatusCode, res.Header, string(body)
 }
 
+// A proxy is one of those with a configuration in deploy/proxies.
+type proxy struct {
+	name    string
+	run     func(t *testing.T, limitdb, app, limit string, change ...string) (addr string)
+	patient []string // changes of the configuration for a busy machine: it waits for limitdb for a minute
+}
+
+var proxies = []proxy{
+	{"nginx", runNginx, []string{"proxy_connect_timeout 50ms", "proxy_connect_timeout 60s", "proxy_read_timeout 50ms", "proxy_read_timeout 60s"}},
+	{"haproxy", runHAProxy, []string{"timeout connect 50ms", "timeout connect 60s", "timeout server 50ms", "timeout server 60s", "timeout check 500ms", "timeout check 60s"}},
+}
+
+// proxiesLimit is the limit in the configurations.
+const proxiesLimit = "GCRA+100/m+BURST+20"
+
+// runNginx runs nginx with the shipped configuration, but for other addresses, another limit and what change says.
+func runNginx(t *testing.T, limitdb, app, limit string, change ...string) string {
+	t.Helper()
+	addr, dir := "127.0.0.1:"+freePort(t), t.TempDir()
+	conf := proxyConfig(t, "nginx.conf", dir, append(change, "127.0.0.1:8080", addr, "127.0.0.1:6380", limitdb, "127.0.0.1:9000", app, proxiesLimit, limit)...)
+	runProxy(t, addr, "nginx", "-p", dir, "-e", "stderr", "-c", conf, "-g", "daemon off; master_process off; pid "+filepath.Join(dir, "pid")+";")
+	return addr
+}
+
+// runHAProxy does what runNginx does, for HAProxy.
+func runHAProxy(t *testing.T, limitdb, app, limit string, change ...string) string {
+	t.Helper()
+	addr, dir := "127.0.0.1:"+freePort(t), t.TempDir()
+	ask := "abns@limitdb-" + strings.TrimPrefix(addr, "127.0.0.1:")
+	lua := proxyConfig(t, "limitdb.lua", dir, "abns@limitdb", ask)
+	conf := proxyConfig(t, "haproxy.cfg", dir, append(change, "/etc/haproxy/limitdb.lua", lua, "abns@limitdb", ask, "127.0.0.1:8080", addr, "127.0.0.1:6380", limitdb, "127.0.0.1:9000", app, proxiesLimit, limit)...)
+	runProxy(t, addr, "haproxy", "-db", "-f", conf)
+	return addr
+}
+
 // TestProxies runs nginx and HAProxy with the configurations in deploy/proxies in front of a service.
 func TestProxies(t *testing.T) {
 	t.Parallel()
@@ -84,28 +121,11 @@ func TestProxies(t *testing.T) {
 	}))
 	t.Cleanup(app.Close)
 	appAddr := strings.TrimPrefix(app.URL, "http://")
-	const theirs, ours = "GCRA+100/m+BURST+20", "GCRA+2/h"
 	left := regexp.MustCompile(`;t=(3[56]|1[78])\d\d$`) // nearly an hour, or half of one
-	for _, c := range []struct {
-		name string
-		run  func(addr, limitdb, dir string)
-	}{
-		{"nginx", func(addr, limitdb, dir string) {
-			conf := proxyConfig(t, "nginx.conf", dir, "127.0.0.1:8080", addr, "127.0.0.1:6380", limitdb, "127.0.0.1:9000", appAddr, theirs, ours,
-				"proxy_connect_timeout 100ms", "proxy_connect_timeout 60s", "proxy_read_timeout 200ms", "proxy_read_timeout 60s") // on a busy machine
-			runProxy(t, addr, "nginx", "-p", dir, "-e", "stderr", "-c", conf,
-				"-g", "daemon off; master_process off; pid "+filepath.Join(dir, "pid")+";")
-		}},
-		{"haproxy", func(addr, limitdb, dir string) {
-			lua := proxyConfig(t, "limitdb.lua", dir, "timeout_ms = 200", "timeout_ms = 60000")
-			conf := proxyConfig(t, "haproxy.cfg", dir, "/etc/haproxy/limitdb.lua", lua, "127.0.0.1:8080", addr, "127.0.0.1:6380", limitdb, "127.0.0.1:9000", appAddr, theirs, ours, "timeout check 500ms", "timeout check 60s")
-			runProxy(t, addr, "haproxy", "-db", "-f", conf)
-		}},
-	} {
+	for _, c := range proxies {
 		t.Run(c.name, func(t *testing.T) {
 			p := start(t, "--http-decisions", "yes")
-			addr := "127.0.0.1:" + freePort(t)
-			c.run(addr, p.HTTPAddr, t.TempDir())
+			addr := c.run(t, p.HTTPAddr, appAddr, "GCRA+2/h", c.patient...)
 			url := "http://" + addr + "/page?x=1"
 			for i, state := range []string{`"api";r=1`, `"api";r=0`} {
 				status, header, body := ask(t, url)
@@ -126,69 +146,90 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// Behind HAProxy with the shipped files, requests pass within 10 ms while limitdb is stopped, killed, frozen or cut off, as soon as the check has
-// found out; and when it is back, it is asked again.
-func TestHAProxyWithoutLimitdb(t *testing.T) {
+// Behind a proxy with the shipped files, requests pass within 10 ms while limitdb is stopped, killed, frozen or cut off. Only the first that finds it
+// away waits. When limitdb is back, it is asked again.
+func TestProxiesWithoutLimitdb(t *testing.T) {
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "served") }))
 	t.Cleanup(app.Close)
-	for name, away := range map[string]func(t *testing.T, p *proc, link *cutLink){
-		"stopped": func(t *testing.T, p *proc, _ *cutLink) { p.Stop() },
-		"killed":  func(t *testing.T, p *proc, _ *cutLink) { p.Kill() },
-		"frozen": func(t *testing.T, p *proc, _ *cutLink) {
-			p.Signal(syscall.SIGSTOP)
-			t.Cleanup(func() { p.Signal(syscall.SIGCONT) })
-		},
-		"cut off": func(t *testing.T, _ *proc, link *cutLink) { link.cut() },
+	for _, way := range []struct {
+		name string
+		away func(t *testing.T, p *proc, link *cutLink)
+		back func(p *proc, link *cutLink) // nil if it does not come back
+	}{
+		{"stopped", func(t *testing.T, p *proc, _ *cutLink) { p.Stop() }, nil},
+		{"killed", func(t *testing.T, p *proc, _ *cutLink) { p.Kill() }, nil},
+		{"frozen", func(t *testing.T, p *proc, _ *cutLink) { stall(t, p) }, func(p *proc, _ *cutLink) { p.Signal(syscall.SIGCONT) }},
+		{"cut off", func(t *testing.T, _ *proc, link *cutLink) { link.cut() }, func(_ *proc, link *cutLink) { link.mend() }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := start(t, "--http-decisions", "yes", "--http-trusted-proxies", "127.0.0.1")
-			link := newCutLink(t, p.HTTPAddr)
-			addr, dir := "127.0.0.1:"+freePort(t), t.TempDir()
-			lua := proxyConfig(t, "limitdb.lua", dir)
-			conf := proxyConfig(t, "haproxy.cfg", dir, "/etc/haproxy/limitdb.lua", lua, "127.0.0.1:8080", addr, "127.0.0.1:6380", link.addr,
-				"127.0.0.1:9000", strings.TrimPrefix(app.URL, "http://"), "GCRA+100/m+BURST+20", "GCRA+1000000/h")
-			runProxy(t, addr, "haproxy", "-db", "-f", conf)
-			url := "http://" + addr + "/page"
-			limited := func() bool {
-				_, header, _ := ask(t, url)
-				return header.Get("RateLimit") != ""
-			}
-			eventually(t, "limitdb is asked", limited)
-			away(t, p, link)
-			worst := time.Duration(0)
-			eventually(t, "the check has found out", func() bool {
-				began := time.Now()
-				ask(t, url)
-				took := time.Since(began)
-				worst = max(worst, took)
-				return took < 10*time.Millisecond
-			})
-			var took []time.Duration
-			for range 51 {
-				began := time.Now()
-				if status, _, body := ask(t, url); status != 200 || body != "served" {
-					t.Fatalf("%d %q", status, body)
+		for _, c := range proxies {
+			t.Run(c.name+"/"+way.name, func(t *testing.T) {
+				p := start(t, "--http-decisions", "yes", "--http-trusted-proxies", "127.0.0.1")
+				defer func() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }()
+				link, to := newCutLink(t, p.HTTPAddr), p.HTTPAddr
+				if way.name == "cut off" {
+					to = link.addr
 				}
-				took = append(took, time.Since(began))
-			}
-			slices.Sort(took)
-			t.Logf("%s: until the check had found out %v at most; then the median is %v, the most %v", name, worst, took[25], took[50])
-			if took[25] > 10*time.Millisecond {
-				t.Errorf("half of the requests take more than %v", took[25])
-			}
-			if name == "cut off" {
-				link.mend()
-				eventually(t, "limitdb is asked again", limited)
-			}
-		})
+				url := "http://" + c.run(t, to, strings.TrimPrefix(app.URL, "http://"), "GCRA+1000000/h") + "/page"
+				limited := func() bool {
+					_, header, _ := ask(t, url)
+					return header.Get("RateLimit") != ""
+				}
+				eventually(t, "limitdb is asked", limited)
+				way.away(t, p, link)
+				asked := link.asked.Load()
+				var took []time.Duration
+				for range 52 {
+					began := time.Now()
+					if status, _, body := ask(t, url); status != 200 || body != "served" {
+						t.Fatalf("%d %q", status, body)
+					}
+					took = append(took, time.Since(began))
+				}
+				first, rest := took[0], took[1:]
+				slices.Sort(rest)
+				t.Logf("%s, limitdb %s: the first request takes %v, those after it %v in the median and %v at most", c.name, way.name, first, rest[25], rest[50])
+				if rest[25] > 10*time.Millisecond {
+					t.Errorf("half of the requests take more than %v", rest[25])
+				}
+				if n := link.asked.Load() - asked; n > 2 {
+					t.Errorf("limitdb is asked %d times while it is away", n)
+				}
+				if way.back != nil {
+					way.back(p, link)
+					eventually(t, "limitdb is asked again", limited)
+				}
+			})
+		}
+	}
+}
+
+// HAProxy denies requests while limitdb is away if the line of the shipped file that says so is uncommented.
+func TestHAProxyFailsClosed(t *testing.T) {
+	t.Parallel()
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	t.Cleanup(app.Close)
+	p := start(t, "--http-decisions", "yes")
+	change := append(proxies[1].patient, "# http-request return status 503", "http-request return status 503")
+	url := "http://" + runHAProxy(t, p.HTTPAddr, strings.TrimPrefix(app.URL, "http://"), "GCRA+1/h", change...) + "/"
+	for _, want := range []int{200, 429} {
+		if status, _, _ := ask(t, url); status != want {
+			t.Errorf("%d, want %d", status, want)
+		}
+	}
+	p.Stop()
+	for range 2 {
+		if status, _, _ := ask(t, url); status != 503 {
+			t.Errorf("without limitdb: %d", status)
+		}
 	}
 }
 
 // cutLink passes connections on to an address, until it is cut: then nothing comes through, and nobody is told.
 type cutLink struct {
-	addr string
-	mu   sync.Mutex
-	open chan struct{} // closed while bytes pass
+	addr  string
+	asked atomic.Int64 // how many requests for a decision have come
+	mu    sync.Mutex
+	open  chan struct{} // closed while bytes pass
 }
 
 func newCutLink(t *testing.T, to string) *cutLink {
@@ -214,7 +255,6 @@ func newCutLink(t *testing.T, to string) *cutLink {
 
 func (l *cutLink) pass(c net.Conn, to string) {
 	defer c.Close()
-	<-l.passes()
 	d, err := net.Dial("tcp", to)
 	if err != nil {
 		return
@@ -227,6 +267,7 @@ func (l *cutLink) copy(to, from net.Conn) {
 	b := make([]byte, 4096)
 	for {
 		n, err := from.Read(b)
+		l.asked.Add(int64(bytes.Count(b[:n], []byte("GET /auth"))))
 		<-l.passes()
 		if _, werr := to.Write(b[:n]); err != nil || werr != nil {
 			return
