@@ -145,7 +145,7 @@ func (c *command) unfit() string {
 		return ""
 	case c.Flags&spec.NoMulti != 0, c.Flags&spec.Client != 0 && c.Flags&spec.Admin != 0: // they may take their time
 		return "ERR Command not allowed inside a transaction"
-	case c.Atomic == nil && c.Flags&(spec.Write|spec.Readonly|spec.Blocking) != 0:
+	case !c.InStep() && c.Flags&(spec.Write|spec.Readonly|spec.Blocking) != 0:
 		return "ERR " + c.Full + " cannot be part of a transaction"
 	}
 	return ""
@@ -159,7 +159,7 @@ func (c *call) unfitForScript(wrong string, p phase) string {
 		return "ERR Unknown Redis command called from script"
 	case wrong != "":
 		return "ERR Wrong number of args calling Redis command from script"
-	case cmd.Group == "scripting", cmd.Atomic == nil && cmd.Flags&spec.Script == 0 && cmd.Name != "WAIT":
+	case cmd.Group == "scripting", !cmd.InStep() && cmd.Flags&spec.Script == 0 && cmd.Name != "WAIT":
 		return "ERR This Redis command is not allowed from script"
 	case p == inReadScript && (cmd.Flags&spec.Write != 0 || cmd.Group == "pubsub"):
 		return "ERR Write commands are not allowed from read-only scripts."

@@ -174,12 +174,21 @@ func stubbed(t *testing.T, caller, redirect string) *testServer {
 		if carries {
 			continue
 		}
-		cmd.Plan, cmd.Resolve = nil, nil
-		if cmd.Run != nil {
-			cmd.Run = func(c *call) { c.Simple("runs") }
+		cmd.Plan, cmd.Prepare = nil, nil
+		runs := "runs"
+		switch {
+		case !cmd.InStep():
+		case caller == "EXEC", caller == "script", caller == "read-only script":
+			runs = "runs in a step"
 		}
-		if cmd.Atomic != nil {
-			cmd.Atomic = func(c *call, _ *handler.Txn) { c.Simple("runs in a step") }
+		if cmd.Run != nil {
+			cmd.Run = func(c *call) { c.Simple(runs) }
+		}
+		if cmd.Do != nil {
+			cmd.Do = func(c *call, _ *handler.Txn) { c.Simple(runs) }
+		}
+		if cmd.Walk != nil {
+			cmd.Walk = func(c *call, _ handler.Keyspace) { c.Simple(runs) }
 		}
 	}
 	return ts

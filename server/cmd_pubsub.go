@@ -36,9 +36,8 @@ func pubsubRows() []row {
 		return of(what)(name, -1, 0, summary, func(c *call) { c.unsubscribe(kind, strings.ToLower(name), c.Args[1:]) }, some(what))
 	}
 	publish := func(name string, kind pubsub.Kind) row {
-		r := message(name, 3, 0, "Sends a message to the subscribers of a channel; returns how many there are.", func(c *call) { c.publish(kind) },
-			spec.Text("channel"), spec.Text("message"))
-		r.Atomic = func(c *call, t *handler.Txn) { c.publishIn(t, kind) }
+		r := message(name, 3, 0, "Sends a message to the subscribers of a channel; returns how many there are.", nil, spec.Text("channel"), spec.Text("message"))
+		r.Walk = func(c *call, keys handler.Keyspace) { c.publish(keys, kind) }
 		return r
 	}
 	pattern := spec.Argument{Name: "pattern", Kind: "pattern", Optional: true}
@@ -64,7 +63,7 @@ func pubsubRows() []row {
 // publishStep is how many clients get a message in a step.
 const publishStep = 64
 
-// searchMost is the most steps of a search for receivers in a transaction, which cannot yield: some 20 ms.
+// searchMost is the most steps of a search for receivers that cannot yield: some 20 ms.
 const searchMost = 200
 
 // search begins to find the receivers of the command's message. ok is false if the channel is too long, which is replied.
@@ -80,27 +79,36 @@ func (c *call) search(kind pubsub.Kind) (find pubsub.Search, ok bool) {
 	return c.srv.topics.Search(kind, c.Args[1]), true
 }
 
-// publish sends a message to the subscribers of a channel, and replies with their number.
-func (c *call) publish(kind pubsub.Kind) {
+// publish sends a message to the subscribers of a channel, and replies with their number. From a transaction or a script, the message leaves
+// when that is stored.
+func (c *call) publish(keys handler.Keyspace, kind pubsub.Kind) {
 	find, ok := c.search(kind)
 	if !ok {
 		return
 	}
 	m := message{c.Args[1], c.Args[2]}
 	keep := func() {
-		m = message{bytes.Clone(m.channel), bytes.Clone(m.text)}
+		m = m.clone()
 		find.Channel = m.channel
 	}
 	found, sent := false, 0
 	c.InSteps(keep, func() bool {
 		if !found {
-			found = find.Step()
-		} else {
-			for last := min(len(find.All), sent+publishStep); sent < last; sent++ {
-				m.send(&find.All[sent])
+			if found = find.Step(); found && len(find.All) > 0 {
+				m = m.clone()
 			}
+			if !found && !keys.Spend(handler.MatchMost/searchMost) {
+				return true
+			}
+		} else {
+			last := min(len(find.All), sent+publishStep)
+			if !c.Then(m.size()+(last-sent)*pubsub.ReceiverSize, &mailing{m, find.All[sent:last]}) {
+				c.Step.End(engine.ErrTooMany)
+				return true
+			}
+			sent = last
 		}
-		c.Holds = int64(len(m.channel) + len(m.text) + len(find.All)*pubsub.ReceiverSize)
+		c.Holds = int64(m.size() + len(find.All)*pubsub.ReceiverSize)
 		if !found || sent < len(find.All) {
 			return false
 		}
@@ -109,31 +117,16 @@ func (c *call) publish(kind pubsub.Kind) {
 	})
 }
 
-// publishIn is publish in a transaction or a script: the message leaves when that is stored.
-func (c *call) publishIn(t *handler.Txn, kind pubsub.Kind) {
-	find, ok := c.search(kind)
-	if !ok {
-		return
-	}
-	for steps := 0; !find.Step(); steps++ {
-		if steps == searchMost {
-			_ = t.Note(engine.ErrTooMany)
-			return
-		}
-	}
-	to := find.All
-	c.Int(int64(len(to)))
-	if len(to) == 0 {
-		return
-	}
-	m := message{bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2])}
-	there := t.Then(len(m.channel)+len(m.text)+len(to)*pubsub.ReceiverSize, func() {
-		for i := range to {
-			m.send(&to[i])
-		}
-	})
-	if !there {
-		_ = t.Note(engine.ErrTooMany)
+// mailing is a message on its way to some of its receivers.
+type mailing struct {
+	message
+	to []pubsub.Receiver
+}
+
+// Happen implements handler.Effect.
+func (m *mailing) Happen(*handler.Call) {
+	for i := range m.to {
+		m.send(&m.to[i])
 	}
 }
 
@@ -141,6 +134,12 @@ func (c *call) publishIn(t *handler.Txn, kind pubsub.Kind) {
 type message struct {
 	channel, text []byte
 }
+
+// size returns how many bytes the message has.
+func (m *message) size() int { return len(m.channel) + len(m.text) }
+
+// clone returns a copy, which outlives the command's words.
+func (m *message) clone() message { return message{bytes.Clone(m.channel), bytes.Clone(m.text)} }
 
 // send sends the message to a subscriber. A client that does not read is closed when it is over
 // client-output-buffer-limit, which bounds what the server keeps for it.

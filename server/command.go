@@ -7,7 +7,6 @@ import (
 	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/server/handler"
-	"limitdb/server/request"
 	"limitdb/server/table"
 	"limitdb/server/values"
 )
@@ -21,13 +20,9 @@ type command struct {
 	subs []command
 }
 
-// newCommand makes the command of a row. Without a handler, a row is one atomic step, a container or HELP.
+// newCommand makes the command of a row. Without work, a row is a container or HELP.
 func newCommand(r row) command {
-	switch {
-	case r.Run != nil:
-	case r.Atomic != nil:
-		r.Run = atomically
-	case r.Rows == nil:
+	if r.Run == nil && !r.InStep() && r.Rows == nil {
 		r.Run = help
 	}
 	c := command{row: r, subs: make([]command, len(r.Rows))}
@@ -36,6 +31,9 @@ func newCommand(r row) command {
 	}
 	return c
 }
+
+// runs reports whether the command can be called by itself: whether it is no container.
+func (c *command) runs() bool { return c.Run != nil || c.InStep() }
 
 // commands are the rows of the command table.
 type commands struct {
@@ -73,7 +71,7 @@ type call struct {
 	cmd    *command
 	values.Call
 
-	txn     handler.Txn // of a command on values
+	txn     handler.Txn // of the step that the call has begun
 	since   int64       // when the last command of several ended, from which the next one's time counts; 0: it is by itself
 	started int64       // when something long began in a command that is SelfTimed; 0: nothing did
 	script  *known.Run  // of the known scripts that the client has run; nil: none yet
@@ -90,15 +88,13 @@ func (srv *Server) newCall(now int64, proto resp.Proto, args [][]byte) call {
 // inner is what the handlers of the packages below get of a call.
 func (c *call) inner() *handler.Call { return &c.Call.Call }
 
-// Commands on values are atomic steps of the engine: a command by itself is one, and so is EXEC,
-// or a script, with all commands in it.
-
-// inTransaction runs fn in a transaction of the engine on keys. If fn returns false, nothing is
-// written. It may run twice.
+// inTransaction runs fn in a step of the engine on keys. If fn returns false, nothing is written. It may run twice. When the
+// step is stored, the effects of the commands in it happen.
 func (c *call) inTransaction(keys [][]byte, fn func(t *handler.Txn) bool) (ok bool, err error) {
 	t := &c.txn
+	c.Step = t
 	err = c.States().UpdateAt(c.Place, c.Now, keys, func(et *engine.Txn) error {
-		*t = handler.Txn{Txn: et, Cancelled: t.Cancelled}
+		t.Begin(et)
 		if t.Cancelled != nil {
 			return t.Cancelled
 		}
@@ -110,16 +106,11 @@ func (c *call) inTransaction(keys [][]byte, fn func(t *handler.Txn) bool) (ok bo
 		}
 		return nil
 	})
-	after := t.After
-	t.Txn, t.After, t.Cancelled = nil, nil, nil
+	c.Step = nil
+	t.Over(c.inner(), err == nil)
 	c.Spare()
 	if err == errAborted {
 		return false, nil
-	}
-	if err == nil {
-		for _, then := range after {
-			then()
-		}
 	}
 	return ok, err
 }
@@ -138,18 +129,4 @@ func (c *call) commandKeys() [][]byte {
 		keys = append(keys, c.Args[i])
 	}
 	return keys
-}
-
-// atomically runs a command on values in one step of the engine.
-func atomically(c *call) {
-	mark := len(c.Out)
-	_, err := c.inTransaction(c.commandKeys(), func(t *handler.Txn) bool {
-		c.Out, c.Failed = c.Out[:mark], false
-		c.cmd.Atomic(c, t)
-		return true
-	})
-	if err != nil {
-		c.Out = c.Out[:mark]
-		c.Fail(request.ErrorText(err))
-	}
 }

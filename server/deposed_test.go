@@ -98,7 +98,7 @@ func TestDeposedLeaderTellsNothing(t *testing.T) {
 		for i := range c.subs {
 			each(&c.subs[i])
 		}
-		if c.Run == nil || c.Flags&(spec.Write|spec.Readonly) == 0 {
+		if !c.runs() || c.Flags&(spec.Write|spec.Readonly) == 0 {
 			return
 		}
 		d := newDeposed(t)

@@ -42,10 +42,10 @@ func TestCommandTableIsComplete(t *testing.T) {
 		if c.Summary == "" || !strings.HasSuffix(c.Summary, ".") || c.Group == "" || c.Since == "" || c.Complexity == "" {
 			t.Errorf("%s: summary (a sentence), group, since and complexity are needed", c.Full)
 		}
-		if (c.Run == nil) != (len(c.subs) > 0) && c.Name != "COMMAND" {
+		if c.runs() == (len(c.subs) > 0) && c.Name != "COMMAND" {
 			t.Errorf("%s: either a handler or subcommands", c.Full)
 		}
-		if least := shortest(c); c.Run != nil && len(c.subs) == 0 && !arityFits(c, least) {
+		if least := shortest(c); c.runs() && len(c.subs) == 0 && !arityFits(c, least) {
 			t.Errorf("%s: arity %d, but its arguments make at least %d", c.Full, c.Arity, least)
 		}
 		if c.FirstKey > 0 && c.Step == 0 {

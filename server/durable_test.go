@@ -116,6 +116,18 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 	if got := c.raw("RL.RESET k\r\n"); got != ":0\r\n" {
 		t.Fatalf("with nothing to wait for: %q", got)
 	}
+	ts.client().do("RL.TAKE", "w", "GCRA", "1/m")
+	d.setAlways(true)
+	c.raw("RL.TAKE w GCRA 1/m WAIT 2m\r\n")
+	ts.clock.Advance(time.Minute)
+	ts.engine.Wake(ts.clock.Now())
+	if got := c.resume(); got != "" {
+		t.Fatalf("%q left before the sync, after a wait", got)
+	}
+	d.sync()
+	if got := c.resume(); got != "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60000\r\n" {
+		t.Fatalf("after a wait and its sync: %q", got)
+	}
 }
 
 // A reply that reveals no state does not wait for the disk, even if the disk hangs.

@@ -70,14 +70,20 @@ func adapted[C any](rows []handler.Row[C], part func(c *call) *C) []row {
 				r.Run(part(c))
 			}
 		}
-		if r.Atomic != nil {
-			a.Atomic = func(c *call, t *handler.Txn) {
+		if r.Do != nil {
+			a.Do = func(c *call, t *handler.Txn) {
 				c.Call.Command = &c.cmd.Command
-				r.Atomic(part(c), t)
+				r.Do(part(c), t)
 			}
 		}
-		if r.Resolve != nil {
-			a.Resolve = func(c *call) (any, [][]byte) { return r.Resolve(part(c)) }
+		if r.Walk != nil {
+			a.Walk = func(c *call, keys handler.Keyspace) {
+				c.Call.Command = &c.cmd.Command
+				r.Walk(part(c), keys)
+			}
+		}
+		if r.Prepare != nil {
+			a.Prepare = func(c *call) (handler.Prepared, string) { return r.Prepare(part(c)) }
 		}
 		out = append(out, a)
 	}

@@ -254,7 +254,7 @@ func TestLimitsInTransactionsAndScripts(t *testing.T) {
 		}
 	}
 	for _, cmd := range newTestServer(t).table.rows {
-		if strings.HasPrefix(cmd.Name, "RL.") && cmd.HasKeys() && cmd.Atomic == nil {
+		if strings.HasPrefix(cmd.Name, "RL.") && cmd.HasKeys() && !cmd.InStep() {
 			t.Errorf("%s cannot be in a transaction", cmd.Name)
 		}
 	}
@@ -329,9 +329,9 @@ func TestKeysOfAScriptAreBounded(t *testing.T) {
 func TestScriptKillAsTheScriptBeginsAgain(t *testing.T) {
 	ts := newTestServer(t)
 	set := ts.table.find([]byte("SET"))
-	atomic, runs := set.Atomic, 0
-	set.Atomic = func(c *call, txn *handler.Txn) {
-		atomic(c, txn)
+	do, runs := set.Do, 0
+	set.Do = func(c *call, txn *handler.Txn) {
+		do(c, txn)
 		if runs++; runs == 1 && !ts.scripts.Kill() {
 			t.Error("no script runs")
 		}

@@ -61,7 +61,7 @@ func (p *multiPool) put(m *multi) {
 type waitsForExec struct {
 	cmd      *command
 	args     [][]byte
-	resolved any // what the command's resolves has returned to EXEC
+	prepared handler.Prepared // by EXEC
 
 	end     int   // where its reply ends
 	took    int64 // ns
@@ -273,7 +273,7 @@ func (c *call) execAll(m *multi) {
 	before := c.Out // the replies to the commands before EXEC
 	var replies []byte
 	var called map[int][]byte // by scripts, for MONITOR
-	defer func() { c.Resolved, c.called, c.since = nil, nil, 0 }()
+	defer func() { c.Prepared, c.Latency, c.called, c.since = nil, nil, nil, 0 }()
 	most := c.OutputLimit()
 	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *handler.Txn) bool {
 		for _, w := range m.watched {
@@ -285,8 +285,8 @@ func (c *call) execAll(m *multi) {
 		c.since = c.srv.clock.Now()
 		for i := range m.queued {
 			q := &m.queued[i]
-			if q.cmd.Atomic != nil {
-				c.cmd, c.Args, c.Resolved = q.cmd, q.args, q.resolved
+			if q.cmd.InStep() {
+				c.cmd, c.Args, c.Prepared = q.cmd, q.args, q.prepared
 				q.took = c.run(inExec, t, false)
 				q.failed, q.latency = c.Failed, c.Latency
 				if c.called != nil {
@@ -326,7 +326,7 @@ func (c *call) execAll(m *multi) {
 	for i := range m.queued {
 		q := &m.queued[i]
 		c.cmd, c.Args, c.Failed, c.Latency = q.cmd, q.args, q.failed, q.latency
-		if c.Out = append(c.Out, replies[begin:q.end]...); q.cmd.Atomic == nil {
+		if c.Out = append(c.Out, replies[begin:q.end]...); !q.cmd.InStep() {
 			q.took = c.runQueued(most)
 		}
 		begin = q.end
@@ -359,33 +359,40 @@ func (c *call) runQueued(most int64) (took int64) {
 	return c.run(inExec, nil, false)
 }
 
-// queuedKeys returns the keys of all queued commands, and those that are watched. It resolves the commands that do not name
-// their keys, unless these are so many that they are an error.
+// queuedKeys returns the keys of all queued commands, and those that are watched. It prepares the commands, unless these have so many
+// keys that they are an error.
 func (c *call) queuedKeys(m *multi) (keys [][]byte) {
 	for _, w := range m.watched {
 		keys = append(keys, w.Key())
 	}
-	there, resolved := map[string]bool{}, 0
+	there, found := map[string]bool{}, 0
 	var args [][]byte
 	add := func(i int) { keys = append(keys, args[i]) }
 	for i := range m.queued {
 		q := &m.queued[i]
-		switch {
-		case q.cmd.Atomic == nil:
-		case q.cmd.Resolve != nil && resolved <= engine.MaxTxn:
-			var own [][]byte
-			c.Args = q.args
-			q.resolved, own = q.cmd.Resolve(c)
-			resolved += len(own)
-			for _, key := range own {
-				if !there[string(key)] {
-					there[string(key)] = true
-					keys = append(keys, key)
-				}
+		if !q.cmd.InStep() {
+			continue
+		}
+		args = q.args
+		q.cmd.Keys(q.args, add)
+		if q.cmd.Prepare == nil || found > engine.MaxTxn {
+			continue
+		}
+		c.cmd, c.Args = q.cmd, q.args
+		p, wrong := q.cmd.Prepare(c)
+		if wrong != "" { // which its reply will say
+			continue
+		}
+		q.prepared = p.Keep()
+		if q.cmd.HasKeys() {
+			continue
+		}
+		for _, key := range q.prepared.Keys() {
+			found++
+			if !there[string(key)] {
+				there[string(key)] = true
+				keys = append(keys, key)
 			}
-		default:
-			args = q.args
-			q.cmd.Keys(args, add)
 		}
 	}
 	return keys

@@ -223,8 +223,9 @@ func (w *sleeping) resume(*session) bool {
 // count as the command's time.
 type waiting struct {
 	*engine.Waiter
-	handler.Wait
-	cmd *command
+	asks handler.Asks
+	cmd  *command
+	args [][]byte // of what may have to be asked again; nil: it never has
 }
 
 // The errors that a wait can end with, besides the engine's.
@@ -233,22 +234,47 @@ var (
 	errWaitRefused   = errors.New("the log cannot be written")
 )
 
-// MayWait implements handler.Client.
-func (s *session) MayWait(w *engine.Waiter, most int64) {
-	if s.mayWait() == nil {
-		w.Owner, w.Until = s.conn, s.call.Now+min(most, math.MaxInt64-s.call.Now)
+// ask asks the engine for a command by itself, which is decided at once, or parks its session. before is the wait that it continues, or nil.
+// It reports whether the command has replied.
+func (c *call) ask(asks handler.Asks, before *waiting) (done bool) {
+	s, until := c.client, c.Now
+	switch most := asks.Waits(); {
+	case before != nil:
+		until = before.Until
+	case s != nil && s.mayWait() == nil:
+		until += min(most, math.MaxInt64-c.Now)
 	}
+	if until > c.Now { // the read buffer goes
+		asks = asks.Keep().(handler.Asks)
+	}
+	key, ew := asks.Ask()
+	if ew.Until = until; s != nil {
+		ew.Owner = s.conn
+	}
+	if before != nil {
+		ew.InPlaceOf(before.Waiter)
+	}
+	if !c.States().Ask(c.Now, key, ew) {
+		asks.Told(c.inner(), key, ew)
+		if until <= c.Now {
+			asks.Free()
+		}
+		return true
+	}
+	w := &waiting{Waiter: ew, asks: asks, cmd: c.cmd}
+	if before != nil {
+		w.args = before.args
+	} else if _, ok := asks.(handler.Outdates); ok {
+		w.args = handler.CloneArgs(c.Args)
+	}
+	s.await(w)
+	return false
 }
 
-// Await implements handler.Client.
-func (s *session) Await(ew *engine.Waiter, told handler.Wait) {
-	w := &waiting{Waiter: ew, Wait: told, cmd: s.call.cmd}
-	if before := s.waits; before != nil { // it has been asked again
-		w.cmd = before.cmd
-	}
-	s.pub.ArgMemory.Store(w.Size)
-	s.waits = w
-	s.pub.Waits.Store(ew)
+// await parks the session until w has been decided.
+func (s *session) await(w *waiting) {
+	s.pub.ArgMemory.Store(w.asks.Size() + handler.ArgBytes(w.args))
+	s.pub.Waits.Store(w.Waiter)
 	s.park(w)
 	if s.mayWait() != nil || w.outdated() { // it changed when this wait was not yet visible
 		s.conn.Wake()
@@ -256,7 +282,21 @@ func (s *session) Await(ew *engine.Waiter, told handler.Wait) {
 }
 
 // outdated reports whether the request must be asked again.
-func (w *waiting) outdated() bool { return w.Outdated != nil && w.Outdated() }
+func (w *waiting) outdated() bool {
+	o, ok := w.asks.(handler.Outdates)
+	return ok && o.Outdated()
+}
+
+// again asks again for a request that was withdrawn because the rules have changed. It reports whether it has replied.
+func (w *waiting) again(c *call) (done bool) {
+	c.cmd, c.Args = w.cmd, w.args
+	p, text := w.cmd.Prepare(c)
+	if text != "" {
+		c.Fail(text)
+		return true
+	}
+	return c.carryOut(p, w)
+}
 
 // mayWait returns nil if this client may wait, and otherwise an error that says why not.
 func (s *session) mayWait() error {
@@ -281,7 +321,7 @@ func (w *waiting) resume(s *session) bool {
 			s.srv.states().Cancel(s.call.Now, w.Waiter, nil) // it is denied
 		case w.outdated() && s.srv.states().Withdraw(s.call.Now, w.Waiter):
 			s.call.Failed = false
-			if !w.Anew() {
+			if !w.again(&s.call) {
 				return false
 			}
 			w.ends(s)
@@ -297,7 +337,7 @@ func (w *waiting) resume(s *session) bool {
 	case errWaitRefused:
 		s.call.Fail(*s.srv.misconf.Load())
 	default:
-		w.Reply(w.Key())
+		w.asks.Told(s.call.inner(), w.Key(), w.Waiter)
 	}
 	w.ends(s)
 	return true
@@ -305,7 +345,6 @@ func (w *waiting) resume(s *session) bool {
 
 // ends forgets the wait, after the reply.
 func (w *waiting) ends(s *session) {
-	s.waits = nil
 	s.pub.Waits.Store(nil)
 	s.pub.ArgMemory.Store(0)
 	if s.call.Failed {

@@ -148,7 +148,7 @@ func (c *command) appendReference(b []byte, heading string, notes map[string]str
 	b = append(b, "```\n"...)
 	b = append(c.AppendSyntax(b), "\n```\n\n"...)
 	b = append(b, c.Summary+"\n"...)
-	if len(c.subs) > 0 && c.Run == nil {
+	if len(c.subs) > 0 && !c.runs() {
 		return b
 	}
 	if note := notes[c.noteName()]; note != "" {

@@ -15,7 +15,7 @@ import (
 	"limitdb/server/spec"
 )
 
-// The runner. A command that admit has admitted runs here, whoever has sent it: run has its handler do the work and takes the time,
+// The runner. A command that admit has admitted runs here, whoever has sent it: run has its row do the work and takes the time,
 // and done counts it, and tells the slow log, the latency monitor and MONITOR of it. A command by itself is done at once. In the step
 // of EXEC or of a script it is done when the step is stored, because a step may begin again.
 //
@@ -33,10 +33,10 @@ func (c *call) run(p phase, t *handler.Txn, together bool) (took int64) {
 		start = c.srv.clock.Now()
 	}
 	switch cmd := c.cmd; {
-	case t != nil && cmd.Atomic != nil:
-		cmd.Atomic(c, t)
+	case t != nil && cmd.InStep():
+		c.within(t)
 	case p == byItself:
-		cmd.Run(c)
+		c.alone()
 		if c.started != 0 {
 			if together {
 				together, start = false, c.started
@@ -60,6 +60,71 @@ func (c *call) run(p phase, t *handler.Txn, together bool) (took int64) {
 		c.since = now
 	}
 	return now - start
+}
+
+// alone runs the command by itself.
+func (c *call) alone() {
+	switch cmd := c.cmd; {
+	case cmd.Run != nil:
+		cmd.Run(c)
+	case cmd.Walk != nil:
+		cmd.Walk(c, c.Keyspace())
+	case cmd.Prepare != nil:
+		if p, text := cmd.Prepare(c); text != "" {
+			c.Fail(text)
+		} else {
+			c.carryOut(p, nil)
+		}
+	default:
+		c.ownStep(c.commandKeys())
+	}
+}
+
+// carryOut runs a command that is prepared by itself: it asks, if it may wait, or does its work in a step of its own. before is the wait
+// that it continues, or nil. It reports whether the command has replied.
+func (c *call) carryOut(p handler.Prepared, before *waiting) (done bool) {
+	if asks, ok := p.(handler.Asks); ok && asks.Waits() >= 0 {
+		return c.ask(asks, before)
+	}
+	c.Prepared = p
+	c.ownStep(p.Keys())
+	c.Prepared = nil
+	p.Free()
+	return true
+}
+
+// ownStep does the command's work in a step of its own on keys.
+func (c *call) ownStep(keys [][]byte) {
+	mark := len(c.Out)
+	_, err := c.inTransaction(keys, func(t *handler.Txn) bool {
+		c.Out, c.Failed = c.Out[:mark], false
+		c.cmd.Do(c, t)
+		return true
+	})
+	if err != nil {
+		c.Out = c.Out[:mark]
+		c.Fail(request.ErrorText(err))
+	}
+}
+
+// within runs the command in the step of EXEC, which has prepared it, or of a script.
+func (c *call) within(t *handler.Txn) {
+	switch cmd := c.cmd; {
+	case cmd.Walk != nil:
+		c.Whole = true
+		cmd.Walk(c, t)
+		c.Whole = false
+	case cmd.Prepare != nil && c.Prepared == nil:
+		if p, text := cmd.Prepare(c); text != "" {
+			c.Fail(text)
+		} else {
+			c.Prepared = p.Keep() // until the step ends
+			cmd.Do(c, t)
+			c.Prepared = nil
+		}
+	default:
+		cmd.Do(c, t)
+	}
 }
 
 // done counts the command of the call, which has taken that many ns, and tells of it.
@@ -135,7 +200,9 @@ func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 	if &cmd.Command != s.pub.LastCmd.Load() {
 		s.pub.LastCmd.Store(&cmd.Command)
 	}
-	limits.CarryOut(c.inner(), p, key)
+	if !limits.Take(c.inner(), p, key) {
+		c.carryOut(limits.Planned(c.inner(), p, key), nil)
+	}
 	s.tell(&cmd.Command, mark)
 	s.count()
 }
@@ -298,14 +365,14 @@ func (t *commands) resolve(args [][]byte) (cmd *command, text string) {
 func (c *command) resolve(args [][]byte) (cmd *command, text string) {
 	if len(c.subs) > 0 && len(args) > 1 {
 		sub := c.sub(args[1])
-		if sub == nil && c.Run == nil {
+		if sub == nil && !c.runs() {
 			return c, c.NoSubcommand(args[1])
 		}
 		if sub != nil {
 			c = sub
 		}
 	}
-	if !c.ArityOK(len(args)) || c.Run == nil {
+	if !c.ArityOK(len(args)) || !c.runs() {
 		return c, c.WrongArity()
 	}
 	return c, ""

@@ -102,7 +102,7 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 	if readOnly || s.ReadOnly {
 		h.phase = inReadScript
 	}
-	h.Table, h.Lane, h.Most = c.Table, c.Lane, c.srv.bounds.Memory/4
+	h.Table, h.Lane, h.Most, h.Step = c.Table, c.Lane, c.srv.bounds.Memory/4, t
 	h.shown = c.srv.special.Load()&specialMonitor != 0
 	mark := len(c.Out)
 	out, err := vm.Run(s.Script, keys, argv, h, c.srv.bounds, &run.Flag, c.Proto == resp.RESP3, c.Out)
@@ -149,8 +149,8 @@ type scriptStore call
 // Get returns what a key holds.
 func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 	c := (*call)(s)
-	it := c.Item(&c.txn, key)
-	return known.Value{Type: it.Type, Expires: it.Expires, Body: it.Body}, it.Kind == 0 && c.txn.Err == nil
+	it := c.Item(c.Step, key)
+	return known.Value{Type: it.Type, Expires: it.Expires, Body: it.Body}, it.Kind == 0 && c.Step.Err == nil
 }
 
 // Put makes a key hold a value.
@@ -158,10 +158,10 @@ func (s *scriptStore) Put(key []byte, v *known.Value, splices []value.Splice) {
 	c := (*call)(s)
 	it := values.Item{Type: v.Type, Expires: v.Expires, Body: v.Body, Late: v.Late}
 	if splices != nil {
-		c.Change(&c.txn, key, &it, splices)
+		c.Change(c.Step, key, &it, splices)
 		return
 	}
-	c.Call.Put(&c.txn, key, &it)
+	c.Call.Put(c.Step, key, &it)
 }
 
 // scriptError is the end of a script that passed a bound.
@@ -180,7 +180,7 @@ func scriptRows() []row {
 		}
 		r := run(name, -3, f, summary, nil, first, spec.Integer("numkeys"),
 			spec.Optional(spec.Several(spec.Key("key"))), spec.Optional(spec.Several(spec.Text("arg"))))
-		r.NumKeys, r.Atomic = 2, func(c *call, t *handler.Txn) { c.evalIn(t, bySHA, f&spec.Readonly != 0) }
+		r.NumKeys, r.Do = 2, func(c *call, t *handler.Txn) { c.evalIn(t, bySHA, f&spec.Readonly != 0) }
 		return r
 	}
 	sub := handler.Rows[call]("scripting", "O(1)", spec.Lead)

@@ -47,7 +47,6 @@ type session struct {
 	gone chan struct{} // closed when the client is gone; nil: nobody waits for that
 
 	pending pending      // what the session waits for; nil: it runs commands
-	waits   *waiting     // the command that waits for its turn, or nil
 	yielded bool         // pending goes on in the next turn
 	owed    *owed        // replies that wait for the disk; nil if none ever did
 	turn    uint64       // see Durability.Turn; of the batch, or of the parked command

@@ -515,6 +515,8 @@ func TestNoAllocationFromReadToReply(t *testing.T) {
 		{"RL.TAKE", "user123", "GCRA", "100/m", "COST", "3", "PARTIAL"},
 		{"RL.TAKEALL", "3", "one", "two", "three", "GCRA", "1000000/s", "GCRA", "1000000/s", "COST", "2", "GCRA", "1000000/s"},
 		{"RL.RESERVE", "other", "GCRA", "100/m", "MAXWAIT", "1h"},
+		{"RL.REFUND", "user123", "GCRA", "100/m", "BURST", "1000000"},
+		{"RL.INFO", "user123"},
 		{"PING"},
 	}
 	for _, a := range limit.Algorithms() {

@@ -177,6 +177,7 @@ func TestWaitsEndWhenSomethingIsGivenBack(t *testing.T) {
 	a.say("RL.LEASE k 1 10s ID a WAIT 1m")
 	b.say("RL.LEASE k 1 20s ID b WAIT 1m")
 	other.expect("the release", other.say("RL.RELEASE k ID x"), "1")
+	ts.engine.Wake(ts.clock.Now()) // as Sooner says after a step
 	a.expect("after the release", a.woken(), "[0 1 0 -1 10000]")
 	b.expect("and for the next", b.woken(), "")
 	other.expect("the holders", other.say("RL.HOLDERS k"), `[["a" 1 10000]]`)
@@ -335,6 +336,7 @@ func TestWaitOutlivesItsInput(t *testing.T) {
 	c.s.Data(in)
 	clear(in)
 	other.expect("the release", other.say("RL.RELEASE key-of-leases ID first"), "1")
+	ts.engine.Wake(ts.clock.Now()) // as Sooner says after a step
 	c.expect("its turn", c.woken(), "[0 1 0 -1 10000]")
 	other.expect("the holders", other.say("RL.HOLDERS key-of-leases"), `[["second" 1 10000]]`)
 }

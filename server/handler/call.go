@@ -5,6 +5,7 @@ package handler
 import (
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"limitdb/config"
@@ -27,11 +28,11 @@ type Call struct {
 	Now     int64    // the clock at the start of the batch, ns of Unix time
 	Command *spec.Command
 	*Parts
-	Client Client         // of the client that sent the command; nil: no client
-	Table  *engine.Engine // of a read after READONLY; else nil
-	Place  engine.Place   // where the engine found the key; zero if it was not asked
-	// Resolved is what Row.Resolve has returned for a command in EXEC.
-	Resolved any
+	Client   Client         // of the client that sent the command; nil: no client
+	Table    *engine.Engine // of a read after READONLY; else nil
+	Place    engine.Place   // where the engine found the key; zero if it was not asked
+	Prepared Prepared       // what Row.Prepare has returned
+	Step     *Txn           // of EXEC, a script or the command itself; nil: the command runs in none
 	// Latency counts how long the command takes, beside the counters of all commands; nil: nothing does.
 	Latency *stats.Latency
 	Holds   int64 // bytes that the handler holds between two steps
@@ -48,6 +49,7 @@ type Parts struct {
 	Engine    atomic.Pointer[engine.Engine]
 	Decisions *decisionlog.Log // nil: decisions are not logged
 	Zones     limit.Zones      // the time zones that limits have named
+	Plans     sync.Pool        // of package limits: room for the plans of commands
 	Errors    stats.Errors     // counts errors by their prefix, for INFO errorstats
 	Clustered bool             // other nodes have the state, too
 }
@@ -56,10 +58,6 @@ type Parts struct {
 type Client interface {
 	// Steps runs a command in steps: see Call.InSteps.
 	Steps(lasting func(), step func() (done bool))
-	// MayWait makes w wait for at most most nanoseconds, unless the client may not wait now.
-	MayWait(w *engine.Waiter, most int64)
-	// Await parks the session until w has been decided, and then replies as told.
-	Await(w *engine.Waiter, told Wait)
 	// Background runs work in its own goroutine and parks the session until work returns. It then calls reply with the
 	// error.
 	Background(work func() error, reply func(err error))
@@ -69,16 +67,6 @@ type Client interface {
 	ReadsHere(on bool)
 	// OutputLimit returns the most bytes that the client's unsent replies may have.
 	OutputLimit() int64
-}
-
-// Wait describes how to continue a command that waits for a decision of the engine.
-type Wait struct {
-	Reply func(key []byte) // replies with the decision on the key
-	Size  int64            // bytes that the command holds meanwhile
-	// Outdated reports whether the request must be withdrawn and asked again. Anew then asks again, and reports whether
-	// it has replied. Outdated is nil for a request that never changes.
-	Outdated func() bool
-	Anew     func() (done bool)
 }
 
 // ArgSize is roughly the memory for an argument that is kept, beside its bytes.
@@ -141,18 +129,4 @@ func (c *Call) TooLong(t *Txn, most int64) bool {
 	}
 	t.End(errLongReply)
 	return true
-}
-
-// Ask asks the engine for w, and calls reply with the key when w is decided, after at most most nanoseconds. A call that
-// belongs to no client is decided at once.
-func (c *Call) Ask(key []byte, w *engine.Waiter, most int64, reply func(key []byte)) {
-	w.Until = c.Now
-	if c.Client != nil {
-		c.Client.MayWait(w, most)
-	}
-	if !c.States().Ask(c.Now, key, w) {
-		reply(key)
-		return
-	}
-	c.Client.Await(w, Wait{Reply: reply})
 }

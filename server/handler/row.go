@@ -6,17 +6,29 @@ import (
 	"limitdb/server/spec"
 )
 
-// A Row is a row of the command table: what describes a command, and its handlers. C is the call that they receive.
+// A Row is a row of the command table: what describes a command, and its work, which is written once. C is the call that a
+// handler receives. The runner decides how a command runs: by itself, in EXEC, in a script, over HTTP or for another node. No handler asks which.
+//
+// A row has exactly one of Run, Do and Walk, or subcommands.
 type Row[C any] struct {
 	spec.Command
-	Run    func(c *C)         // nil: Atomic, in a step of its own; if that is nil, too, HELP or a command that has only subcommands
-	Atomic func(c *C, t *Txn) // in one step with other commands, and maybe twice; nil: it cannot be part of a transaction
-	Plan   Plan               // nil: the command does not only decide on its one key
-	// Resolve returns the keys of a command that does not name them, and what its Atomic needs of that as Call.Resolved. EXEC
-	// calls it before it locks the keys. nil: the command names its keys.
-	Resolve func(c *C) (resolved any, keys [][]byte)
+	// Run does what touches no key. In EXEC it comes after the step.
+	Run func(c *C)
+	// Do does its work on keys in one step: its own, or that of EXEC or a script. It may run twice, so whatever else it does is an
+	// Effect, which it gives to Call.Then.
+	Do func(c *C, t *Txn)
+	// Walk does what needs no step of its own, as on all keys: by itself it locks nothing between two of them, and so it may run in steps. In EXEC
+	// and in scripts, keys are those of the step.
+	Walk func(c *C, keys Keyspace)
+	// Prepare parses the words before Do locks anything, and finds the keys that they do not name. It returns the text of the error, or "".
+	// nil: Do does that, and the words name the keys.
+	Prepare func(c *C) (p Prepared, text string)
+	Plan    Plan     // parses a command that only decides on its one key; nil: it does not
 	Rows    []Row[C] // its subcommands
 }
+
+// InStep reports whether the command can be part of a step, with others.
+func (r *Row[C]) InStep() bool { return r.Do != nil || r.Walk != nil }
 
 // Plan parses a command that decides on its one key. It returns the text of the error, or "".
 type Plan func(zones *limit.Zones, args [][]byte, p *request.Plan) (text string)

@@ -11,9 +11,6 @@ import (
 // ErrCursor is the error for a cursor that is no number.
 const ErrCursor = "ERR invalid cursor"
 
-// MatchMost is the most that a step which cannot yield spends on matching with a pattern, as glob.Pattern.Cost counts it: some 100 ms.
-const MatchMost = 100 << 20
-
 // ScanArgs are the options of SCAN and its relatives.
 type ScanArgs struct {
 	Count int64

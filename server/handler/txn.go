@@ -9,24 +9,59 @@ import (
 type Txn struct {
 	*engine.Txn
 	Err   error
-	After []func() // what happens once the transaction is stored
+	after []Effect // of the commands in it
 	held  int      // bytes that they hold
+	spent int      // see Spend
 
 	// Cancelled is why the step ended for good: it does not begin again.
 	Cancelled error
 }
 
-// heldMost is the most bytes that the functions of a transaction may hold.
+// An Effect is what a command does beside its changes of keys, such as to count or to send. It happens once, when these are stored: a step may
+// begin again, or end in an error.
+type Effect interface {
+	Happen(c *Call)
+}
+
+// heldMost is the most bytes that the effects of a step may hold.
 const heldMost = 1 << 20
 
-// Then arranges for fn to be called once the transaction is stored. Until then fn holds the given number of bytes. Then
-// returns false if all such functions together hold too much.
-func (t *Txn) Then(holds int, fn func()) bool {
+// Then has an effect happen once what the command changes is stored: now, unless it is in a step. Until then it holds the given number of
+// bytes. Then returns false if the effects of a step hold too much.
+func (c *Call) Then(holds int, e Effect) bool {
+	t := c.Step
+	if t == nil {
+		e.Happen(c)
+		return true
+	}
 	if t.held += holds; t.held > heldMost {
 		return false
 	}
-	t.After = append(t.After, fn)
+	t.after = append(t.after, e)
 	return true
+}
+
+// Begin begins the step in et, once more if it began before.
+func (t *Txn) Begin(et *engine.Txn) {
+	clear(t.after)
+	t.Txn, t.Err, t.after, t.held, t.spent = et, nil, t.after[:0], 0, 0
+}
+
+// keptEffects is the most effects for which an idle client keeps room.
+const keptEffects = 4
+
+// Over ends the use of a step. If it is stored, its effects happen.
+func (t *Txn) Over(c *Call, stored bool) {
+	after := t.after
+	t.Txn, t.after, t.Cancelled = nil, nil, nil
+	if stored {
+		for _, e := range after {
+			e.Happen(c)
+		}
+	}
+	if clear(after); cap(after) <= keptEffects {
+		t.after = after[:0]
+	}
 }
 
 // Note keeps an error that ends the step. It returns any other one.
@@ -81,6 +116,3 @@ func (t *Txn) Remove(key []byte) bool {
 	_ = t.Note(err)
 	return was
 }
-
-// Each calls fn for every key, as the transaction has made it, until fn returns false.
-func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) { _ = t.Note(t.Txn.Each(fn)) }

@@ -11,16 +11,16 @@ import (
 )
 
 type (
-	call = handler.Call
-	txn  = handler.Txn
-	row  = handler.Row[call]
+	call     = handler.Call
+	keyspace = handler.Keyspace
+	row      = handler.Row[call]
 )
 
 // Rows returns the commands of the package, in the order of the reference.
 func Rows() []row {
-	many := func(name, summary string, f spec.Flags, run func(*call), atomic func(*call, *txn)) row {
-		r := handler.Rows[call]("generic", "O(n) for n keys", spec.Fast|spec.Wide)(name, -2, f, summary, run, spec.Several(spec.Key("key")))
-		r.FirstKey, r.LastKey, r.Step, r.Atomic = 1, -1, 1, atomic
+	many := func(name, summary string, f spec.Flags, walk func(*call, keyspace)) row {
+		r := handler.Rows[call]("generic", "O(n) for n keys", spec.Fast|spec.Wide)(name, -2, f, summary, nil, spec.Several(spec.Key("key")))
+		r.FirstKey, r.LastKey, r.Step, r.Walk = 1, -1, 1, walk
 		if f&spec.Write != 0 {
 			r.KeyFlags = []string{"RM", "delete"}
 		} else {
@@ -28,9 +28,9 @@ func Rows() []row {
 		}
 		return r
 	}
-	all := func(name string, arity int, f spec.Flags, group, complexity, summary string, run func(*call, *txn), args ...spec.Argument) row {
-		r := handler.Rows[call](group, complexity, f)(name, arity, 0, summary, func(c *call) { run(c, nil) }, args...)
-		r.Atomic = run
+	all := func(name string, arity int, f spec.Flags, group, complexity, summary string, walk func(*call, keyspace), args ...spec.Argument) row {
+		r := handler.Rows[call](group, complexity, f)(name, arity, 0, summary, nil, args...)
+		r.Walk = walk
 		return r
 	}
 	flush := func(name string) row {
@@ -39,10 +39,10 @@ func Rows() []row {
 	}
 	const read = spec.Readonly | spec.StaleRead
 	return []row{
-		many("DEL", "Forgets keys; returns how many existed.", spec.Write, Delete, DeleteIn),
-		many("UNLINK", "Forgets keys; returns how many existed.", spec.Write, Delete, DeleteIn),
-		many("EXISTS", "Counts the keys that exist; a key named twice counts twice.", read, exists, existsIn),
-		many("TOUCH", "Counts the keys that exist. This does not change a key.", read, exists, existsIn),
+		many("DEL", "Forgets keys; returns how many existed.", spec.Write, Delete),
+		many("UNLINK", "Forgets keys; returns how many existed.", spec.Write, Delete),
+		many("EXISTS", "Counts the keys that exist; a key named twice counts twice.", read, exists),
+		many("TOUCH", "Counts the keys that exist. This does not change a key.", read, exists),
 		all("SCAN", -2, read, "generic", "O(1) for each call, O(n) for a whole iteration", "Iterates over the keys. A key that exists throughout is returned at least once.", scan,
 			spec.Integer("cursor"),
 			spec.Argument{Name: "pattern", Kind: "string", Token: "MATCH", Optional: true},
@@ -77,56 +77,23 @@ func each(c *call, do func(key []byte) bool) {
 }
 
 // Delete removes the command's keys.
-func Delete(c *call) {
-	each(c, func(key []byte) bool { return c.States().Reset(c.Now, key) })
-}
+func Delete(c *call, keys keyspace) { each(c, keys.Remove) }
 
-func exists(c *call) {
+func exists(c *call, keys keyspace) {
 	each(c, func(key []byte) bool {
-		_, ok := c.States().Info(c.Now, key)
+		_, ok := keys.Info(key)
 		return ok
 	})
 }
 
-// eachIn is each in a transaction.
-func eachIn(c *call, do func(key []byte) bool) {
-	n := int64(0)
-	for _, key := range c.Args[1:] {
-		if do(key) {
-			n++
-		}
-	}
-	c.Int(n)
-}
-
-// DeleteIn is Delete in a transaction.
-func DeleteIn(c *call, t *txn) { eachIn(c, t.Remove) }
-
-func existsIn(c *call, t *txn) {
-	eachIn(c, func(key []byte) bool {
-		kind, _ := t.Get(key)
-		return kind != 0
-	})
-}
-
 // Info replies with what is known about a key, or null.
-func Info(c *call) {
-	info, ok := c.States().Info(c.Now, c.Args[1])
+func Info(c *call, keys keyspace) {
+	info, ok := keys.Info(c.Args[1])
 	if !ok {
 		c.Null()
 		return
 	}
 	Describe(c, &info)
-}
-
-// InfoIn is Info in a transaction.
-func InfoIn(c *call, t *txn) {
-	kind, state := t.Get(c.Args[1])
-	if kind == 0 {
-		c.Null()
-		return
-	}
-	Describe(c, &engine.Info{Kind: kind, Expires: limit.Expires(kind, state), Level: limit.Level(kind, state, t.Now()), Bytes: int64(len(c.Args[1]) + len(state))})
 }
 
 // Describe replies with what is known about a key.

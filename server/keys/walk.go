@@ -2,6 +2,7 @@ package keys
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 
 	"limitdb/engine"
@@ -15,7 +16,7 @@ import (
 // ErrOtherCursor is the error for the cursor of another table.
 const ErrOtherCursor = handler.ErrCursor + ": it belongs to the table of another node, or to an earlier one. Begin again with 0"
 
-// The handlers' t is nil outside of a transaction. In a transaction or a script, such a command is one atomic step of all
+// A walk by itself locks nothing between two parts of the table. In a transaction or a script, it is one atomic step of all
 // shards, for tables of up to a million keys, and there are no cursors.
 
 const (
@@ -32,11 +33,6 @@ func slots(c *call, match *glob.Pattern) int {
 		return WalkStep
 	}
 	return max(1, min(WalkStep, matchStep/match.Cost(int(c.Settings.MaxKeyLen.Get()))))
-}
-
-// wants reports whether SCAN returns a key.
-func wants(a *handler.ScanArgs, key []byte, kind limit.Kind) bool {
-	return (a.Match == nil || a.Match.Match(key)) && (a.Type == "" || a.Type == kind.TypeName())
 }
 
 // markBits is how many bits of a cursor say whose it is. Each node's table has the keys in other places.
@@ -68,99 +64,96 @@ func cursorText(c *call, cursor uint64) string {
 	return strconv.FormatUint(cursor, 10)
 }
 
-func scan(c *call, t *txn) {
+// found collects the keys that a walk is for, as a reply.
+type found struct {
+	*call
+	keys keyspace
+	want handler.ScanArgs
+	b    []byte
+	n    int
+	most int // bytes of b
+}
+
+// visit is for Keyspace.Range.
+func (f *found) visit(key []byte, kind limit.Kind) (more bool) {
+	switch m := f.want.Match; {
+	case len(f.b) > f.most, m != nil && !f.keys.Spend(m.Cost(len(key))):
+		return false
+	case m != nil && !m.Match(key), f.want.Type != "" && f.want.Type != kind.TypeName():
+		return true
+	}
+	f.b = resp.AppendBulk(f.b, key)
+	f.n++
+	return true
+}
+
+// reply replies with the keys.
+func (f *found) reply() {
+	f.Array(f.n)
+	f.Out = append(f.Out, f.b...)
+}
+
+// walk visits about count slots from a cursor on, in steps, and then replies: with the next cursor first if that is to be told.
+func (f *found) walk(cursor uint64, count int, tell bool) {
+	c, few := f.call, slots(f.call, f.want.Match)
+	f.most = int(c.OutputLimit())
+	c.InSteps(nil, func() bool {
+		cursor = f.keys.Range(cursor, min(count, few), f.visit)
+		c.Holds = int64(cap(f.b))
+		switch count -= few; {
+		case len(f.b) > f.most:
+			c.Fail("ERR the reply would be over client-output-buffer-limit: use SCAN by itself, with a smaller COUNT")
+			return true
+		case count > 0 && cursor != 0:
+			return false
+		}
+		if tell {
+			c.Array(2)
+			c.Text(cursorText(c, cursor))
+		}
+		f.reply()
+		return true
+	})
+}
+
+func scan(c *call, keys keyspace) {
 	cursor, text := parseCursor(c, c.Args[1])
 	if text != "" {
 		c.Fail(text)
 		return
 	}
-	a, text := handler.ParseScan(c.Args[2:], true)
-	if text != "" {
+	f := found{call: c, keys: keys}
+	if f.want, text = handler.ParseScan(c.Args[2:], true); text != "" {
 		c.Fail(text)
 		return
 	}
-	if t != nil { // all keys at once: nothing may change between two calls
-		c.Array(2)
-		c.Text("0")
-		eachKey(c, t, &a)
-		return
-	}
-	var found []byte
-	n, few := 0, slots(c, a.Match)
-	visit := func(key []byte, info engine.Info) {
-		if wants(&a, key, info.Kind) {
-			found = resp.AppendBulk(found, key)
-			n++
-		}
-	}
-	left := int(min(a.Count, scanMost))
-	c.InSteps(nil, func() bool {
-		cursor = c.States().Range(c.Now, cursor, min(left, few), visit)
-		c.Holds = int64(cap(found))
-		if left -= few; left > 0 && cursor != 0 {
-			return false
-		}
-		c.Array(2)
-		c.Text(cursorText(c, cursor))
-		c.Array(n)
-		c.Out = append(c.Out, found...)
-		return true
-	})
+	f.walk(cursor, int(min(f.want.Count, scanMost)), true)
 }
 
-func list(c *call, t *txn) {
-	pattern, ok := glob.Compile(c.Args[1])
-	if !ok {
+func list(c *call, keys keyspace) {
+	f := found{call: c, keys: keys}
+	var ok bool
+	if f.want.Match, ok = glob.Compile(c.Args[1]); !ok {
 		c.Fail(spec.ErrPatternTooLong)
 		return
 	}
-	if t != nil {
-		eachKey(c, t, &handler.ScanArgs{Match: pattern})
-		return
-	}
-	var found []byte
-	n, few, cursor, most := 0, slots(c, pattern), uint64(0), int(c.OutputLimit())
-	visit := func(key []byte, _ engine.Info) {
-		if len(found) <= most && pattern.Match(key) {
-			found = resp.AppendBulk(found, key)
-			n++
-		}
-	}
-	c.InSteps(nil, func() bool {
-		cursor = c.States().Range(c.Now, cursor, few, visit)
-		c.Holds = int64(cap(found))
-		switch {
-		case len(found) > most:
-			c.Fail("ERR the reply to KEYS would be over client-output-buffer-limit: use SCAN")
-		case cursor != 0:
-			return false
-		default:
-			c.Array(n)
-			c.Out = append(c.Out, found...)
-		}
-		return true
-	})
+	f.walk(0, math.MaxInt, false)
 }
 
-func random(c *call, t *txn) {
-	if t != nil {
-		randomIn(c, t)
-		return
-	}
-	key, begin, ok := c.States().Random(c.Now, nil)
+func random(c *call, keys keyspace) {
+	key, begin, ok := keys.Random()
 	if ok {
 		c.Bulk(key)
 		return
 	}
 	// Of many keys, few or none are left: take the first one from here on.
-	visit := func(k []byte, _ engine.Info) {
-		if !ok {
-			key, ok = append(key[:0], k...), true
-		}
+	visit := func(k []byte, _ limit.Kind) bool {
+		key, ok = append(key[:0], k...), true
+		return false
 	}
 	cursor, wrapped := begin, false
 	c.InSteps(nil, func() bool {
-		cursor = c.States().Range(c.Now, cursor, WalkStep, visit)
+		cursor = keys.Range(cursor, WalkStep, visit)
 		wrapped = wrapped || cursor == 0
 		switch {
 		case ok:
@@ -174,19 +167,52 @@ func random(c *call, t *txn) {
 	})
 }
 
-// flushEach removes the keys one by one. A Flush removes them shard by shard, and the followers
-// of a node have other shards.
-func flushEach(c *call) {
+func count(c *call, keys keyspace) {
+	all, part := int64(0), 0
+	c.InSteps(nil, func() bool {
+		n, next := keys.CountKeys(part)
+		all, part = all+n, next
+		if part == 0 {
+			c.Int(all)
+		}
+		return part == 0
+	})
+}
+
+// flushStep is how many shards are emptied in a step.
+const flushStep = 8
+
+func flushAll(c *call, keys keyspace) {
+	if len(c.Args) > 2 || len(c.Args) == 2 && !resp.EqualFold(c.Args[1], "ASYNC") && !resp.EqualFold(c.Args[1], "SYNC") {
+		c.Fail(spec.ErrSyntax)
+		return
+	}
+	free, ok := keys.Flush()
+	if !ok {
+		flushEach(c, keys)
+		return
+	}
+	c.InSteps(nil, func() bool {
+		if !free(flushStep) {
+			return false
+		}
+		c.OK()
+		return true
+	})
+}
+
+// flushEach removes the keys one by one.
+func flushEach(c *call, keys keyspace) {
 	var found [][]byte
 	cursor := uint64(0)
-	e := c.States()
 	c.InSteps(nil, func() bool {
 		found = found[:0]
-		cursor = e.Range(c.Now, cursor, WalkStep, func(key []byte, _ engine.Info) {
+		cursor = keys.Range(cursor, WalkStep, func(key []byte, _ limit.Kind) bool {
 			found = append(found, bytes.Clone(key))
+			return len(found) <= engine.MaxTxn // a step can remove as many
 		})
 		for _, key := range found {
-			e.Reset(c.Now, key)
+			keys.Remove(key)
 		}
 		if cursor != 0 {
 			return false
@@ -194,94 +220,4 @@ func flushEach(c *call) {
 		c.OK()
 		return true
 	})
-}
-
-// eachKey replies with the keys that a wants.
-func eachKey(c *call, t *txn, a *handler.ScanArgs) {
-	var found []byte
-	n, most, cost := 0, int(c.OutputLimit()), 0
-	t.Each(func(key []byte, kind limit.Kind) bool {
-		if a.Match != nil {
-			cost += a.Match.Cost(len(key))
-		}
-		if cost > handler.MatchMost {
-			t.End(engine.ErrTooMany)
-			return false
-		}
-		if wants(a, key, kind) {
-			found = resp.AppendBulk(found, key)
-			n++
-		}
-		return len(found) <= most
-	})
-	if len(found) > most {
-		c.Fail("ERR the reply would be over client-output-buffer-limit")
-		return
-	}
-	c.Array(n)
-	c.Out = append(c.Out, found...)
-}
-
-func randomIn(c *call, t *txn) {
-	var some []byte
-	t.Each(func(key []byte, _ limit.Kind) bool {
-		some = bytes.Clone(key)
-		return false
-	})
-	if some == nil {
-		c.Null()
-		return
-	}
-	c.Bulk(some)
-}
-
-func count(c *call, t *txn) {
-	if t == nil {
-		Sum(c, c.States(), func(sum *engine.Stats) { c.Int(sum.Keys) })
-		return
-	}
-	n := int64(0)
-	t.Each(func([]byte, limit.Kind) bool { n++; return true })
-	c.Int(n)
-}
-
-// flushStep is how many shards are emptied in a step.
-const flushStep = 8
-
-func flushAll(c *call, t *txn) {
-	switch {
-	case len(c.Args) > 2 || len(c.Args) == 2 && !resp.EqualFold(c.Args[1], "ASYNC") && !resp.EqualFold(c.Args[1], "SYNC"):
-		c.Fail(spec.ErrSyntax)
-		return
-	case t != nil:
-		flushIn(c, t)
-		return
-	case c.Clustered:
-		flushEach(c)
-		return
-	}
-	flush := c.States().BeginFlush()
-	c.InSteps(nil, func() bool {
-		if !flush.Step(flushStep) {
-			return false
-		}
-		c.OK()
-		return true
-	})
-}
-
-func flushIn(c *call, t *txn) {
-	var keys [][]byte
-	t.Each(func(key []byte, _ limit.Kind) bool {
-		keys = append(keys, bytes.Clone(key))
-		return len(keys) <= engine.MaxTxn
-	})
-	if len(keys) > engine.MaxTxn {
-		t.End(engine.ErrTooMany)
-		return
-	}
-	for _, key := range keys {
-		t.Remove(key)
-	}
-	c.OK()
 }

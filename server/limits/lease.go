@@ -6,6 +6,7 @@ import (
 	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/spec"
 )
@@ -14,13 +15,15 @@ import (
 func leaseRows() []row {
 	id := spec.Argument{Name: "token", Kind: "string", Token: "ID"}
 	ttl := spec.Text("ttl")
-	of := func(name, words string, arity int, f spec.Flags, summary string, run func(*call, *txn), args ...spec.Argument) row {
-		return onKey(name, "jobs"+words, arity, f, "O(n) for n leases of the key", summary, func(c *call) { run(c, nil) }, run, args...)
+	of := func(name, words string, arity int, f spec.Flags, summary string, do func(*call, *txn), args ...spec.Argument) row {
+		return onKey(name, "jobs"+words, arity, f, "O(n) for n leases of the key", summary, do, args...)
 	}
+	lease := of("RL.LEASE", " 10 30s ID worker-1", -6, spec.Write|spec.Blocking, "Takes a lease: a share of what may be in flight, for a time.", lease,
+		spec.Integer("limit"), ttl, id,
+		spec.Argument{Name: "weight", Kind: "integer", Token: "WEIGHT", Optional: true}, request.WaitWord())
+	lease.Prepare = prepareLease
 	return []row{
-		of("RL.LEASE", " 10 30s ID worker-1", -6, spec.Write|spec.Blocking, "Takes a lease: a share of what may be in flight, for a time.", lease,
-			spec.Integer("limit"), ttl, id,
-			spec.Argument{Name: "weight", Kind: "integer", Token: "WEIGHT", Optional: true}, request.WaitWord()),
+		lease,
 		of("RL.RENEW", " ID worker-1 30s", 5, spec.Write, "Sets when a lease ends; returns its weight.", renew, id, ttl),
 		of("RL.RELEASE", " ID worker-1", 4, spec.Write, "Gives a lease back; returns its weight.", release, id),
 		of("RL.HOLDERS", "", 2, spec.Readonly, "Lists the leases of a key, the soonest to end first.", holders),
@@ -47,32 +50,68 @@ const (
 	leaseBytes = 512
 )
 
-// The handlers' t is nil outside of a transaction.
+// leased is a parsed RL.LEASE.
+type leased struct {
+	request.LeaseArgs
+	key    [1][]byte
+	waiter engine.Waiter
+}
+
+func prepareLease(c *call) (handler.Prepared, string) {
+	l := &leased{key: [1][]byte{c.Args[1]}}
+	if text := request.ParseLease(c.Args[2:], &l.LeaseArgs); text != "" {
+		return nil, text
+	}
+	return l, ""
+}
+
+// Keys implements handler.Prepared.
+func (l *leased) Keys() [][]byte { return l.key[:] }
+
+// Keep implements handler.Prepared. The engine copies the key of a request that waits, and reads the id again when the wait is over.
+func (l *leased) Keep() handler.Prepared {
+	l.ID = bytes.Clone(l.ID)
+	return l
+}
+
+// Free implements handler.Prepared.
+func (l *leased) Free() {}
+
+// Waits implements handler.Asks. A lease by itself always asks, since those that wait go before it.
+func (l *leased) Waits() int64 { return max(0, l.Wait) }
+
+// Ask implements handler.Asks.
+func (l *leased) Ask() (key []byte, w *engine.Waiter) {
+	l.waiter.Request = engine.Request{Lease: &l.Lease}
+	return l.key[0], &l.waiter
+}
+
+// Size implements handler.Asks.
+func (l *leased) Size() int64 { return 0 }
+
+// Told implements handler.Asks.
+func (l *leased) Told(c *call, key []byte, w *engine.Waiter) {
+	d, _, err := w.Result()
+	l.tell(c, c.Keyspace(), key, &d, err)
+}
 
 func lease(c *call, t *txn) {
-	var a request.LeaseArgs
-	if text := request.ParseLease(c.Args[2:], &a); text != "" {
-		c.Fail(text)
-		return
-	}
+	l := c.Prepared.(*leased)
 	var d limit.Decision
-	var err error
-	switch {
-	case t != nil:
-		err = t.Step(c.Args[1], limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
-			return limit.TakeLease(&a.Lease, state, now, dst, &d)
-		})
-	case a.Wait >= 0:
-		l := a.Lease
-		l.ID = bytes.Clone(a.ID) // the id is read again when the wait is over
-		wait(c, c.Args[1], engine.Request{Lease: &l}, a.Wait)
-		return
-	default:
-		err = c.States().Lease(c.Now, c.Args[1], &a.Lease, &d)
+	err := t.Step(l.key[0], limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
+		return limit.TakeLease(&l.Lease, state, now, dst, &d)
+	})
+	err = counted(t, engine.OutcomeOf(d.Limited), err)
+	if err = t.Note(err); t.Err == nil {
+		l.tell(c, t, l.key[0], &d, err)
 	}
+}
+
+// tell replies with the decision on the key, or with the error.
+func (l *leased) tell(c *call, keys handler.Keyspace, key []byte, d *limit.Decision, err error) {
 	c.Worked((d.Limit - d.Remaining) / leaseWork) // each holder has a weight of at least 1
-	if !failed(c, t, err, c.Args[1], limit.LEASE) {
-		Millis(c, &d)
+	if !failed(c, keys, err, key, limit.LEASE) {
+		Millis(c, d)
 	}
 }
 
@@ -132,15 +171,10 @@ func holders(c *call, t *txn) {
 
 // step runs fn on the leases of the key. If that fails, it replies with the error and returns false.
 func step(c *call, t *txn, fn engine.Step) (ok bool) {
-	run := func(now int64, state, dst []byte) ([]byte, error) {
+	err := t.Step(c.Args[1], limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
 		c.Worked(int64(len(state)) / leaseBytes)
 		return fn(now, state, dst)
-	}
-	var err error
-	if t != nil {
-		err = t.Step(c.Args[1], limit.LEASE, run)
-	} else {
-		err = c.States().Apply(c.Now, c.Args[1], limit.LEASE, run)
-	}
-	return !failed(c, t, err, c.Args[1], limit.LEASE)
+	})
+	err = t.Note(err)
+	return t.Err == nil && !failed(c, t, err, c.Args[1], limit.LEASE)
 }

@@ -23,23 +23,16 @@ func Families() [][]row {
 }
 
 // onKey makes the row of a command on one key, its first argument. words are what follows the key in an example.
-func onKey(name, words string, arity int, f spec.Flags, complexity, summary string, run func(*call), atomic func(*call, *txn), args ...spec.Argument) row {
-	r := handler.Rows[call]("limiter", complexity, spec.Fast)(name, arity, f, summary, run, append([]spec.Argument{spec.Key("key")}, args...)...)
-	r.Example, r.FirstKey, r.LastKey, r.Step, r.Atomic = name+" "+words, 1, 1, 1, atomic
+func onKey(name, words string, arity int, f spec.Flags, complexity, summary string, do func(*call, *txn), args ...spec.Argument) row {
+	r := handler.Rows[call]("limiter", complexity, spec.Fast)(name, arity, f, summary, nil, append([]spec.Argument{spec.Key("key")}, args...)...)
+	r.Example, r.FirstKey, r.LastKey, r.Step, r.Do = name+" "+words, 1, 1, 1, do
 	return r
 }
 
 // decides makes the row of a command that has a plan.
 func decides(name, words string, arity int, f spec.Flags, summary string, plan handler.Plan, args ...spec.Argument) row {
-	r := onKey(name, words, arity, f|spec.Ahead, "O(1)", summary, func(c *call) {
-		var p request.Plan
-		if text := plan(&c.Zones, c.Args, &p); text != "" {
-			c.Fail(text)
-			return
-		}
-		CarryOut(c, &p, c.Args[1])
-	}, func(c *call, t *txn) { decideIn(c, t, plan) }, args...)
-	r.Plan = plan
+	r := onKey(name, words, arity, f|spec.Ahead, "O(1)", summary, decide, args...)
+	r.Plan, r.Prepare = plan, prepare(plan)
 	return r
 }
 
@@ -60,9 +53,10 @@ func cellRows() []row {
 func takeRows() []row {
 	const user, example = "user:17", "user:17 GCRA 100/m"
 	cost := request.CostWord()
-	forget := onKey("RL.RESET", user, -2, spec.Write|spec.Wide, "O(n) for n keys", "Forgets keys; returns how many existed.",
-		keys.Delete, keys.DeleteIn)
-	forget.Args, forget.LastKey, forget.KeyFlags = []spec.Argument{spec.Several(spec.Key("key"))}, -1, []string{"RM", "delete"}
+	forget := onKey("RL.RESET", user, -2, spec.Write|spec.Wide, "O(n) for n keys", "Forgets keys; returns how many existed.", nil)
+	forget.Walk, forget.Args, forget.LastKey, forget.KeyFlags = keys.Delete, []spec.Argument{spec.Several(spec.Key("key"))}, -1, []string{"RM", "delete"}
+	info := onKey("RL.INFO", user, 2, spec.Readonly|spec.StaleRead|spec.Ahead, "O(1)", "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.", nil)
+	info.Walk = keys.Info
 	return []row{
 		decides("RL.TAKE", example, -4, spec.Write|spec.Blocking, "Takes from a limit or is denied; with WAIT, waits until it is granted.", request.Parser(request.Take, request.OwnCost|request.OwnPartial|request.OwnWait|request.OwnReplace),
 			request.Words(cost, request.WaitWord(), spec.Optional(spec.Word("PARTIAL")), spec.Optional(spec.Word("REPLACE")))...),
@@ -71,20 +65,19 @@ func takeRows() []row {
 		decides("RL.RESERVE", example, -4, spec.Write, "Takes now and pays later: grants more than is left, and returns how long to wait.", request.Parser(request.Reserve, request.OwnCost|request.OwnMaxWait),
 			request.Words(cost, spec.Argument{Name: "maxwait", Kind: "string", Token: "MAXWAIT", Optional: true})...),
 		forget,
-		onKey("RL.INFO", user, 2, spec.Readonly|spec.StaleRead|spec.Ahead, "O(1)", "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.",
-			keys.Info, keys.InfoIn),
+		info,
 	}
 }
 
 // importRows have what copies limiters from elsewhere.
 func importRows() []row {
 	return []row{onKey("RL.IMPORT", "user:17 GCRA 1500000000", 4, spec.Write, "O(1)", "Makes a limiter that is full again after some nanoseconds, if the key does not exist.",
-		nil, importIn, spec.Argument{Name: "algorithm", Kind: "pure-token", Token: "GCRA"}, spec.Integer("nanoseconds"))}
+		importKey, spec.Argument{Name: "algorithm", Kind: "pure-token", Token: "GCRA"}, spec.Integer("nanoseconds"))}
 }
 
-// importIn stores the time at which a bucket is full again, without a pace. As in redis-cell, the limit of the next
+// importKey stores the time at which a bucket is full again, without a pace. As in redis-cell, the limit of the next
 // call says how many tokens that time stands for.
-func importIn(c *call, t *txn) {
+func importKey(c *call, t *txn) {
 	if !resp.EqualFold(c.Args[2], "GCRA") {
 		c.Fail("ERR syntax error: GCRA is expected, not " + resp.Quote(c.Args[2]))
 		return

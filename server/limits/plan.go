@@ -1,8 +1,8 @@
 package limits
 
 import (
-	"bytes"
 	"errors"
+	"sync"
 
 	"limitdb/engine"
 	"limitdb/limit"
@@ -10,131 +10,154 @@ import (
 	"limitdb/server/request"
 )
 
-// CarryOut carries a plan out on key, and replies.
-func CarryOut(c *call, p *request.Plan, key []byte) {
-	if p.Given&(request.OwnWait|request.OwnPartial|request.OwnReplace) != 0 {
-		take(c, p, key)
-		return
+// Take is the fast way of a plan that only takes: RL.TAKE and its like without options, in a pipeline. decide does the same in a step. It reports
+// whether it has replied.
+func Take(c *call, p *request.Plan, key []byte) bool {
+	if p.Op != request.Take || p.Given&(request.OwnWait|request.OwnPartial|request.OwnReplace) != 0 {
+		return false
 	}
 	var d limit.Decision
-	var err error
-	switch p.Op {
-	case request.Take:
-		err = c.Engine.Load().TakeAt(c.Place, c.Now, key, &p.Limit, p.Cost, &d)
-	case request.Peek:
-		err = c.Engine.Load().Peek(c.Now, key, &p.Limit, p.Cost, &d)
-	case request.Refund:
-		err = c.Engine.Load().Refund(c.Now, key, &p.Limit, p.Cost, &d)
-	case request.Reserve:
-		err = c.Engine.Load().Reserve(c.Now, key, &p.Limit, p.Cost, p.MaxWait, &d)
-	}
-	if c.Decisions != nil && err == nil && (p.Op == request.Take || p.Op == request.Reserve) {
-		offer(c, key, p.Cost, &d)
-	}
-	switch {
+	switch err := c.Engine.Load().TakeAt(c.Place, c.Now, key, &p.Limit, p.Cost, &d); {
 	case err != nil:
-		c.Fail(planError(c, nil, p, key, err))
+		c.Fail(planError(c.Keyspace(), p, key, err))
+		return true
 	case p.Style == request.InMillis:
 		Millis(c, &d)
 	default:
 		seconds(c, &d)
 	}
+	if c.Decisions != nil {
+		offer(c, key, p.Cost, &d)
+	}
+	return true
 }
 
-// take is CarryOut for a take that may wait, take a part, or replace the key's state.
-func take(c *call, p *request.Plan, key []byte) {
-	r := p.Request()
-	if p.Given&request.OwnWait != 0 {
-		wait(c, key, r, p.MaxWait)
-		return
+// planned is a plan for a key.
+type planned struct {
+	request.Plan
+	key     [1][]byte
+	request engine.Request // the step keeps it until it ends
+	from    *sync.Pool
+}
+
+// Planned returns a plan for a key.
+func Planned(c *call, p *request.Plan, key []byte) handler.Prepared {
+	own := room(c, key)
+	own.Plan = *p
+	return own
+}
+
+func room(c *call, key []byte) *planned {
+	p, ok := c.Plans.Get().(*planned)
+	if !ok {
+		p = new(planned)
 	}
+	p.from, p.key[0] = &c.Plans, key
+	return p
+}
+
+// prepare returns the Row.Prepare of a command that has a plan.
+func prepare(plan handler.Plan) func(c *call) (handler.Prepared, string) {
+	return func(c *call) (handler.Prepared, string) {
+		p := room(c, c.Args[1])
+		if text := plan(&c.Zones, c.Args, &p.Plan); text != "" {
+			p.Free()
+			return nil, text
+		}
+		return p, ""
+	}
+}
+
+// Keys implements handler.Prepared.
+func (p *planned) Keys() [][]byte { return p.key[:] }
+
+// Keep implements handler.Prepared. The engine copies the key of a request that waits.
+func (p *planned) Keep() handler.Prepared { return p }
+
+// Free implements handler.Prepared.
+func (p *planned) Free() {
+	p.key[0] = nil
+	p.from.Put(p)
+}
+
+// Waits implements handler.Asks.
+func (p *planned) Waits() int64 {
+	if p.Given&request.OwnWait == 0 {
+		return -1
+	}
+	return p.MaxWait
+}
+
+// Ask implements handler.Asks.
+func (p *planned) Ask() (key []byte, w *engine.Waiter) {
+	return p.key[0], &engine.Waiter{Request: p.Request()}
+}
+
+// Size implements handler.Asks.
+func (p *planned) Size() int64 { return 0 }
+
+// Told implements handler.Asks.
+func (p *planned) Told(c *call, key []byte, w *engine.Waiter) {
+	d, granted, err := w.Result()
+	p.tell(c, c.Keyspace(), key, &d, granted, err)
+}
+
+// decide carries out a plan in a step.
+func decide(c *call, t *txn) {
+	p := c.Prepared.(*planned)
 	var d limit.Decision
-	granted, err := c.States().TakeFor(c.Now, key, &r, &d)
-	if failed(c, nil, err, key, p.Limit.Algorithm.Kind()) {
-		return
+	granted, err := p.in(t, &d)
+	if err = t.Note(err); t.Err == nil {
+		p.tell(c, t, p.key[0], &d, granted, err)
 	}
-	offer(c, key, p.Cost, &d)
-	inPart(c, &d, r.Partial, granted)
 }
 
-// wait asks the engine for r, and replies when it is decided, after at most most nanoseconds.
-func wait(c *call, key []byte, r engine.Request, most int64) {
-	w := &engine.Waiter{Request: r}
-	wants := r.Limit.Algorithm.Kind()
-	var logged []byte
-	if r.Lease != nil {
-		wants = limit.LEASE
-	} else if c.Decisions != nil && c.Decisions.Wants(key) {
-		logged = bytes.Clone(key)
-	}
-	c.Ask(key, w, most, func(key []byte) {
-		d, granted, err := w.Result()
-		if failed(c, nil, err, key, wants) {
-			return
-		}
-		if logged != nil {
-			offer(c, logged, w.Cost, &d)
-		}
-		inPart(c, &d, w.Partial, granted)
-	})
-}
-
-// planError returns the reply for an error of the engine or of a transaction, if t is not nil.
-func planError(c *call, t *txn, p *request.Plan, key []byte, err error) string {
-	switch {
-	case p.Op == request.Reserve && err == limit.ErrReserve:
-		return "ERR " + p.Limit.Algorithm.String() + " does not reserve: " + err.Error()
-	case p.Style == request.AsCell && !errors.Is(err, engine.ErrWrongType) && !errors.Is(err, engine.ErrOOM): // these have the server's texts
-		return request.CellError(err)
-	}
-	return errorText(c, t, err, key, p.Limit.Algorithm.Kind())
-}
-
-// decideIn carries out the plan of a command on one key in a transaction or a script. Nobody waits there: a request with
-// WAIT is decided at once.
-func decideIn(c *call, t *txn, plan handler.Plan) {
-	p := new(request.Plan) // the transaction keeps the limit until it ends
-	if text := plan(&c.Zones, c.Args, p); text != "" {
-		c.Fail(text)
-		return
-	}
-	key := c.Args[1]
-	var d limit.Decision
-	granted, err := planIn(t, p, key, &d)
-	if err != nil {
-		if err = t.Note(err); err != nil {
-			c.Fail(planError(c, t, p, key, err))
-		}
-		return
-	}
-	if p.Op == request.Take || p.Op == request.Reserve {
-		log(c, t, key, p.Cost, &d)
-	}
-	if p.Style != request.InMillis {
-		seconds(c, &d)
-		return
-	}
-	inPart(c, &d, p.Given&request.OwnPartial != 0, granted)
-}
-
-// planIn carries out the plan in a transaction. It returns how much was granted of a part.
-func planIn(t *txn, p *request.Plan, key []byte, d *limit.Decision) (granted int64, err error) {
-	switch p.Op {
+// in carries out the plan in a step. It returns how much was granted of a part.
+func (p *planned) in(t *txn, d *limit.Decision) (granted int64, err error) {
+	switch key := p.key[0]; p.Op {
 	case request.Peek:
 		return 0, counted(t, engine.Peeked, t.Peek(key, &p.Limit, p.Cost, d))
 	case request.Refund:
 		return 0, counted(t, engine.Refunded, t.Refund(key, &p.Limit, p.Cost, d))
 	case request.Reserve:
 		return 0, t.Reserve(key, &p.Limit, p.Cost, p.MaxWait, d)
+	default:
+		p.request = p.Request()
+		return t.Take(key, &p.request, d)
 	}
-	r := p.Request()
-	return t.Take(key, &r, d)
 }
 
-// counted counts a request in a transaction, unless it has an error, and returns that.
+// counted counts a request in a step, unless it has an error, and returns that.
 func counted(t *txn, o engine.Outcome, err error) error {
 	if err == nil {
 		t.Count(o)
 	}
 	return err
+}
+
+// tell replies with the decision on the key, or with the error.
+func (p *planned) tell(c *call, keys handler.Keyspace, key []byte, d *limit.Decision, granted int64, err error) {
+	if err != nil {
+		c.Fail(planError(keys, &p.Plan, key, err))
+		return
+	}
+	if p.Op == request.Take || p.Op == request.Reserve {
+		log(c, key, p.Cost, d)
+	}
+	if p.Style != request.InMillis {
+		seconds(c, d)
+		return
+	}
+	inPart(c, d, p.Given&request.OwnPartial != 0, granted)
+}
+
+// planError returns the reply for an error of the engine.
+func planError(keys handler.Keyspace, p *request.Plan, key []byte, err error) string {
+	switch {
+	case p.Op == request.Reserve && err == limit.ErrReserve:
+		return "ERR " + p.Limit.Algorithm.String() + " does not reserve: " + err.Error()
+	case p.Style == request.AsCell && !errors.Is(err, engine.ErrWrongType) && !errors.Is(err, engine.ErrOOM): // these have the server's texts
+		return request.CellError(err)
+	}
+	return errorText(keys, err, key, p.Limit.Algorithm.Kind())
 }

@@ -7,6 +7,7 @@ import (
 	"limitdb/internal/decisionlog"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/request"
 )
 
@@ -51,55 +52,46 @@ func inPart(c *call, d *limit.Decision, partial bool, granted int64) {
 	c.Int(granted)
 }
 
-// failed replies with an error of a step on key, and reports whether there was one, or one that ends the transaction t.
-// wants is the kind of state that the step needs. t is nil outside of a transaction.
-func failed(c *call, t *txn, err error, key []byte, wants limit.Kind) bool {
-	if t != nil {
-		if err = t.Note(err); err == nil {
-			return t.Err != nil
-		}
-	}
+// failed replies with an error of the engine on key, and reports whether there was one. wants is the kind of state that is needed.
+func failed(c *call, keys handler.Keyspace, err error, key []byte, wants limit.Kind) bool {
 	if err != nil {
-		c.Fail(errorText(c, t, err, key, wants))
+		c.Fail(errorText(keys, err, key, wants))
 	}
 	return err != nil
 }
 
 // errorText is request.ErrorText for an error on key. For a wrong type, it names the kind of state that the key holds and
 // the kind that wants needs.
-func errorText(c *call, t *txn, err error, key []byte, wants limit.Kind) string {
+func errorText(keys handler.Keyspace, err error, key []byte, wants limit.Kind) string {
 	if !errors.Is(err, engine.ErrWrongType) {
 		return request.ErrorText(err)
 	}
-	var holds limit.Kind
-	if t != nil {
-		holds, _ = t.Get(key)
-	} else if info, ok := c.States().Info(c.Now, key); ok {
-		holds = info.Kind
-	}
-	if holds == 0 {
+	holds, ok := keys.Info(key)
+	if !ok {
 		return request.ErrorText(err) // it has gone meanwhile
 	}
-	return request.WrongType(holds, wants)
+	return request.WrongType(holds.Kind, wants)
 }
 
-// log offers a decision to the log of decisions. In a transaction, it does so once that is stored; a transaction that
-// takes too much memory for that is dropped from the log, which counts that.
-func log(c *call, t *txn, key []byte, cost int64, d *limit.Decision) {
-	to := c.Decisions
-	if to == nil || t == nil {
-		offer(c, key, cost, d)
-		return
-	}
-	if !to.Wants(key) {
-		return
-	}
-	const size = 128 // bytes of the decision and the function
-	own := *d
-	if !t.Then(size, func() { offer(c, key, cost, &own) }) {
+// log offers a decision to the log of decisions once it is stored. A step that takes too much memory for that is dropped from the log, which
+// counts that.
+func log(c *call, key []byte, cost int64, d *limit.Decision) {
+	if to := c.Decisions; to != nil && to.Wants(key) && !c.Then(loggedSize, &logged{key, cost, *d}) {
 		to.Drop()
 	}
 }
+
+// logged is a decision that is offered to the log of decisions.
+type logged struct {
+	key  []byte
+	cost int64
+	d    limit.Decision
+}
+
+const loggedSize = 128 // bytes
+
+// Happen implements handler.Effect.
+func (l *logged) Happen(c *call) { offer(c, l.key, l.cost, &l.d) }
 
 func offer(c *call, key []byte, cost int64, d *limit.Decision) {
 	if c.Decisions != nil && cost > 0 {

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"slices"
 	"sync"
 
 	"limitdb/engine"
@@ -12,44 +13,70 @@ import (
 
 // takeAllRows are the commands that take from several limits in one step, from all or none.
 func takeAllRows() []row {
-	pool := &sync.Pool{New: func() any { return new(request.Together) }}
 	r := handler.Rows[call]("limiter", "O(n log n) for n keys", spec.Write|spec.Fast|spec.MovableKeys)(
-		"RL.TAKEALL", -5, 0, "Takes from several limits at once, from all or from none.", func(c *call) {
-			all := pool.Get().(*request.Together)
-			defer pool.Put(all)
-			takeAll(c, nil, all)
-		},
+		"RL.TAKEALL", -5, 0, "Takes from several limits at once, from all or from none.", nil,
 		spec.Integer("numkeys"), spec.Several(spec.Key("key")),
 		spec.Argument{Name: "limits", Kind: "block", Multiple: true, Args: request.Words(request.CostWord())})
 	r.Example, r.NumKeys = "RL.TAKEALL 2 user:17 all GCRA 100/m GCRA 5000/m", 1
-	r.Atomic = func(c *call, t *txn) { takeAll(c, t, new(request.Together)) } // the transaction keeps the limits until it ends
+	pool := new(sync.Pool)
+	r.Prepare, r.Do = func(c *call) (handler.Prepared, string) { return prepareAll(c, pool) }, takeAll
 	return []row{r}
 }
 
-// takeAll is RL.TAKEALL. t is nil outside of a transaction.
-func takeAll(c *call, t *txn, all *request.Together) {
+// together is a parsed RL.TAKEALL.
+type together struct {
+	r    engine.Together
+	room *request.Together // that the slices of r are in; nil: they are their own
+	pool *sync.Pool
+}
+
+// prepareAll parses RL.TAKEALL.
+func prepareAll(c *call, pool *sync.Pool) (handler.Prepared, string) {
 	n, text := request.NumKeys(c.Args[1:])
 	if text != "" {
-		c.Fail(text)
-		return
+		return nil, text
 	}
-	keys, words := c.Args[2:2+n], c.Args[2+n:]
-	if text := all.Parse(&c.Zones, n, words); text != "" {
-		c.Fail(text)
-		return
+	all, ok := pool.Get().(*together)
+	if !ok {
+		all = &together{room: new(request.Together), pool: pool}
 	}
-	var at int
-	var err error
-	r := &engine.Together{Keys: keys, Limits: all.Limits[:n], Costs: all.Costs[:n], Decisions: all.Decisions[:n]}
-	if t != nil {
-		at, err = t.Together(r)
-	} else {
-		at, err = c.States().Together(c.Now, r)
-		c.Worked(int64(n))
+	room := all.room
+	if text := room.Parse(&c.Zones, n, c.Args[2+n:]); text != "" {
+		pool.Put(all)
+		return nil, text
 	}
+	all.r = engine.Together{Keys: c.Args[2 : 2+n], Limits: room.Limits[:n], Costs: room.Costs[:n], Decisions: room.Decisions[:n]}
+	return all, ""
+}
+
+// Keys implements handler.Prepared.
+func (a *together) Keys() [][]byte { return a.r.Keys }
+
+// Keep implements handler.Prepared.
+func (a *together) Keep() handler.Prepared {
+	r := a.r
+	r.Limits, r.Costs, r.Decisions = slices.Clone(r.Limits), slices.Clone(r.Costs), slices.Clone(r.Decisions)
+	a.Free()
+	return &together{r: r}
+}
+
+// Free implements handler.Prepared.
+func (a *together) Free() {
+	if a.pool != nil {
+		a.r = engine.Together{}
+		a.pool.Put(a)
+	}
+}
+
+// takeAll is RL.TAKEALL in a step.
+func takeAll(c *call, t *txn) {
+	r := &c.Prepared.(*together).r
+	n := len(r.Keys)
+	c.Worked(int64(n))
+	at, err := t.Together(r)
 	if err != nil {
-		if t == nil || t.Note(err) != nil {
-			c.Fail(takeAllError(c, t, err, at, keys, all))
+		if t.Note(err) != nil {
+			c.Fail(takeAllError(t, err, at, r))
 		}
 		return
 	}
@@ -57,19 +84,19 @@ func takeAll(c *call, t *txn, all *request.Together) {
 	c.Bit(at >= 0)
 	c.Int(int64(at))
 	for i := range n {
-		log(c, t, keys[i], all.Costs[i], &all.Decisions[i])
-		Millis(c, &all.Decisions[i])
+		log(c, r.Keys[i], r.Costs[i], &r.Decisions[i])
+		Millis(c, &r.Decisions[i])
 	}
 }
 
 // takeAllError returns the reply for an error of the key or the limit at index at.
-func takeAllError(c *call, t *txn, err error, at int, keys [][]byte, all *request.Together) string {
+func takeAllError(keys handler.Keyspace, err error, at int, r *engine.Together) string {
 	text := request.ErrorText(err)
 	switch {
 	case at < 0 || text == spec.ErrOOM:
 		return text
 	case err == engine.ErrDuplicate:
-		return "ERR a key is given twice: " + resp.Quote(keys[at])
+		return "ERR a key is given twice: " + resp.Quote(r.Keys[at])
 	}
-	return errorText(c, t, err, keys[at], all.Limits[at].Algorithm.Kind()) + ": " + resp.Quote(keys[at])
+	return errorText(keys, err, r.Keys[at], r.Limits[at].Algorithm.Kind()) + ": " + resp.Quote(r.Keys[at])
 }

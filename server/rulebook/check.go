@@ -24,6 +24,8 @@ type (
 // Checks are used again, so a check allocates nothing.
 type check struct {
 	rules.Query
+	book    *Book
+	pooled  bool // the book's pool gets it back
 	force   *inForce
 	ns      *rules.Namespace
 	how     how
@@ -33,6 +35,9 @@ type check struct {
 
 	all engine.Together  // the request to the engine; its slices are reused
 	ds  []limit.Decision // on Charges
+
+	denied bool  // of a check that is counted
+	at     int64 // when it was decided
 }
 
 // how says what a check does.
@@ -47,19 +52,14 @@ const (
 // errNoNamespace is the error for a namespace that no rules are in.
 var errNoNamespace = errors.New("no rules are in that namespace")
 
-// check returns a check to give back with done.
+// check returns a check to give back with Free.
 func (b *Book) check() *check {
 	k, ok := b.pool.Get().(*check)
 	if !ok {
-		k = new(check)
+		k = &check{book: b, pooled: true}
 	}
 	k.Secret = b.secret.Load()[:]
 	return k
-}
-
-func (b *Book) done(k *check) {
-	k.force, k.ns = nil, nil
-	b.pool.Put(k)
 }
 
 // begin begins a check in a namespace. The error is errNoNamespace.
@@ -73,26 +73,84 @@ func (k *check) begin(b *Book, namespace []byte) error {
 	return nil
 }
 
-// decide decides the check in one atomic step for all rules, and counts the outcome. After
-// an error nothing has been taken. The errors are those of rules.Query.Match and of engine.Together.
-func (k *check) decide(c *call) error {
-	if err := k.Match(k.cost); err != nil {
-		return err
+// prepare parses a check, and finds its rules and the keys of their callers.
+func (b *Book) prepare(c *call) (handler.Prepared, string) {
+	k := b.check()
+	text := k.parse(b, c.Args[1:])
+	if text == "" {
+		if err := k.Match(k.cost); err != nil {
+			text = errorText(err, c.Args[1])
+		}
+	}
+	if text != "" {
+		k.Free()
+		return nil, text
 	}
 	k.charge()
-	if len(k.Charges) == 0 {
-		k.count(c.Lane, false)
-		return nil
+	k.timed(c)
+	return k, ""
+}
+
+// Keys implements handler.Prepared.
+func (k *check) Keys() [][]byte { return k.all.Keys }
+
+// Keep implements handler.Prepared. A transaction may have thousands of checks.
+func (k *check) Keep() handler.Prepared {
+	if !k.pooled {
+		return k
 	}
-	if k.how == refunds {
-		return c.States().Update(c.Now, k.all.Keys, func(t *engine.Txn) error { return t.RefundAll(&k.all) })
+	own := &check{Query: k.Found(), book: k.book, force: k.force, ns: k.ns, how: k.how, cost: k.cost, explain: k.explain, wait: k.wait}
+	own.charge()
+	k.Free()
+	return own
+}
+
+// Free implements handler.Prepared.
+func (k *check) Free() {
+	if k.pooled {
+		k.force, k.ns = nil, nil
+		k.book.pool.Put(k)
 	}
-	at, err := c.States().Together(c.Now, &k.all)
-	if err == nil {
-		k.count(c.Lane, at >= 0)
-		k.log(c, c.Now)
+}
+
+// decide decides a check in one step for all its rules. After an error nothing has been taken.
+func decide(c *call, t *txn) {
+	k := c.Prepared.(*check)
+	k.timed(c)
+	at, err := -1, error(nil)
+	switch {
+	case k.how == refunds:
+		err = t.RefundAll(&k.all)
+	case len(k.Charges) > 0:
+		at, err = t.Together(&k.all)
 	}
-	return err
+	if err = t.Note(err); t.Err == nil {
+		k.tell(c, at, t.Now(), err)
+	}
+}
+
+// tell counts a check that was decided at a time, and replies. at is the limit that denies, or -1.
+func (k *check) tell(c *call, at int, now int64, err error) {
+	if err != nil {
+		c.Fail(errorText(err, nil))
+		return
+	}
+	if k.how == takes {
+		if k.denied, k.at = at >= 0, now; !c.Then(len(k.Charges)*chargeCount, k) {
+			c.Step.End(engine.ErrTooMany)
+			return
+		}
+	}
+	k.reply(c)
+}
+
+// chargeCount is about how many bytes a charge takes until it is counted.
+const chargeCount = 64
+
+// Happen implements handler.Effect: the check is counted, and offered to the log of decisions.
+func (k *check) Happen(c *call) {
+	k.count(c.Lane, k.denied)
+	k.log(c, k.at)
 }
 
 // charge makes the request to the engine from the charges.

@@ -15,32 +15,13 @@ import (
 // Rows returns the commands of the package, in the order of the reference.
 func (b *Book) Rows() []row {
 	check := handler.Rows[call]("rules", "O(n log n) for n rules that match", spec.Write|spec.Fast|spec.Blocking|spec.Wide)(
-		"RL.CHECK", -3, 0, "Takes from the limits of all rules that match, or from none; with WAIT, waits until all grant.", b.runCheck,
+		"RL.CHECK", -3, 0, "Takes from the limits of all rules that match, or from none; with WAIT, waits until all grant.", nil,
 		spec.Text("namespace"), spec.Integer("numfields"),
 		spec.Argument{Name: "data", Kind: "block", Optional: true, Multiple: true, Args: []spec.Argument{spec.Text("field"), spec.Text("value")}},
 		request.CostWord(), request.WaitWord(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")), spec.Optional(spec.Word("EXPLAIN")))
 	check.Route = 1 // redis-py's client of clusters has no way to dispatch a command without any
-	check.Example, check.Atomic, check.Resolve = "RL.CHECK shop 2 user u17 path /cart", b.checkIn, b.resolve
+	check.Example, check.Prepare, check.Do = "RL.CHECK shop 2 user u17 path /cart", b.prepare, decide
 	return []row{check, b.rulesRow()}
-}
-
-func (b *Book) runCheck(c *call) {
-	k := b.check()
-	defer b.done(k)
-	if text := k.parse(b, c.Args[1:]); text != "" {
-		c.Fail(text)
-		return
-	}
-	k.timed(c)
-	if k.wait >= 0 {
-		b.ask(c, k, c.Args, nil)
-		return
-	}
-	if err := k.decide(c); err != nil {
-		c.Fail(errorText(err, c.Args[1]))
-		return
-	}
-	k.reply(c)
 }
 
 // timed makes c count in the times of the namespace.

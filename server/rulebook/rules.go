@@ -253,7 +253,7 @@ func (b *Book) callerKeys(c *call) (keys [][]byte, ok bool) {
 		return nil, false
 	}
 	k := b.check()
-	defer b.done(k)
+	defer k.Free()
 	err := k.begin(b, c.Args[2])
 	var r *rules.Rule
 	if err == nil {

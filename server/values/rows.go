@@ -37,6 +37,6 @@ func onKeys(name string, arity int, f spec.Flags, every int, group, summary stri
 			Name: name, Arity: arity, Flags: f, FirstKey: 1, LastKey: -1, Step: every,
 			Group: group, Complexity: "O(n) for n bytes or keys", Summary: summary, Args: args,
 		},
-		Atomic: step,
+		Do: step,
 	}
 }
