@@ -10,7 +10,7 @@ import (
 
 func TestPlantedBugsAreCaught(t *testing.T) {
 	const once, waits = "TestForwardedCommandsAreAnsweredOnce", "TestEachWaitEndsOnce"
-	plant.Check(t, "../CONTRIBUTING.md", []plant.Bug{
+	plant.Check(t, []plant.Bug{
 		{"text-keeps-its-tag", "../value/string.go", "if body[0] != tagRaw {", "if false {", "TestOverwrite"},
 		{"change-of-a-script-recorded-whole", "scripts.go", "if splices != nil {", "if false {", "TestScriptsChangeLongValuesInParts"},
 		{"forwarded-reply-lost", "forward.go", "		if f.hidden == 0 {\n", "		if f.hidden == 0 && f.answered != 1 {\n", once},
@@ -36,6 +36,11 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"error-told-at-once", "durable.go", "!c.Reveals(cmd)", "c.Failed", "TestDeposedLeaderTellsNothing"},
 		{"error-over-http-told-at-once", "http.go", "c.refused ||", "c.Failed ||", "TestDeposedLeaderTellsNoError"},
 		{"error-of-exec-told-at-once", "multi.go", "!c.Undecided {", "false {", "TestDeposedLeaderTellsNoError"},
+		{"effect-happens-twice", "command.go", "		t.Begin(et)\n", "		t.Txn, t.Err = et, nil\n", "TestEffectsHappenOnce"},
+		{"effect-of-what-is-not-stored", "command.go", "t.Over(c.inner(), err == nil)", "t.Over(c.inner(), true)", "TestEffectsHappenOnce"},
+		{"reply-lets-go-of-itself", "batch.go", "if (told || s.owed.owing()) && s.hold(told) {", "if told && s.owed.owing() && s.hold(told) {", "TestRepliesWaitForTheDisk"},
+		{"reply-passes-those-owed", "batch.go", "if (told || s.owed.owing()) && s.hold(told) {", "if told && s.hold(told) {", "TestRepliesWaitForTheDisk"},
+		{"reply-after-a-wait-let-go-too-early", "pending.go", "cmd != nil && !away {", "cmd != nil && away {", "TestRepliesWaitForTheDisk"},
 		{"watch-of-another-leader", "forward.go", "m.lost || m.stream != nil && m.stream != st", "m.lost", "TestForwardedWatch"},
 		{"watch-of-a-leader-that-was", "multi.go", "m.stream != nil || following", "following", "TestForwardedWatch"},
 	})
