@@ -3,6 +3,8 @@ package server
 import (
 	"strings"
 	"testing"
+
+	"limitdb/resp"
 )
 
 // TestKeyFlagsAreThoseOfRedis asks for the keys of a call of each command on values, and what it does with them.
@@ -20,6 +22,19 @@ func TestKeyFlagsAreThoseOfRedis(t *testing.T) {
 		words := append([]string{"COMMAND", "GETKEYSANDFLAGS"}, strings.Fields(call)...)
 		if got, want := line(c.do(words...)), line(redis.do(words)[0]); got != want {
 			t.Errorf("%s: %s, Redis %s", call, got, want)
+		}
+	}
+	// Those of SET and GETEX have notes, too.
+	for _, name := range strings.Fields(`GET SETEX SETNX GETDEL MGET MSET MSETNX APPEND STRLEN SETRANGE INCR EXPIRE PERSIST TTL HSET HGET HDEL SADD SREM LPUSH LPOP LTRIM
+		ZADD ZPOPMIN ZREM ZCARD ZRANGE TYPE RENAME RENAMENX COPY DEL EXISTS`) {
+		specs := func(v resp.Value) string { return line(v.Elems[0].Elems[8]) }
+		if got, want := specs(c.do("COMMAND", "INFO", name)), specs(redis.do([]string{"COMMAND", "INFO", name})[0]); got != want {
+			t.Errorf("%s: %s, Redis %s", name, got, want)
+		}
+	}
+	for name, want := range map[string]int{"RENAME": 2, "COPY": 2, "GET": 1, "MGET": 1} {
+		if got := line(c.do("COMMAND", "DOCS", name)); strings.Count(got, `"key_spec_index" 0`)+strings.Count(got, `"key_spec_index" 1`) != want || strings.Contains(got, `"key_spec_index" 1`) != (want == 2) {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }

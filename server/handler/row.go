@@ -54,6 +54,12 @@ func (r Row[C]) Takes(complexity string) Row[C] {
 	return r
 }
 
+// Uses returns the row with what it does with its keys: see spec.Command.KeyFlags.
+func (r Row[C]) Uses(keyFlags ...string) Row[C] {
+	r.KeyFlags = keyFlags
+	return r
+}
+
 // Container makes the row of a command that has only subcommands. To these it adds HELP.
 func Container[C any](name, group, summary string, subs ...Row[C]) Row[C] {
 	row := Rows[C](group, "O(1)", 0)

@@ -22,7 +22,7 @@ func Rows() []row {
 		r := handler.Rows[call]("generic", "O(n) for n keys", spec.Fast|spec.Wide)(name, -2, f, summary, nil, spec.Several(spec.Key("key")))
 		r.FirstKey, r.LastKey, r.Step, r.Walk = 1, -1, 1, walk
 		if f&spec.Write != 0 {
-			r.KeyFlags = []string{"RM", "delete"}
+			r.KeyFlags = []string{"RM delete"}
 		} else {
 			r.KeyFlags = []string{"RO"}
 		}

@@ -54,7 +54,7 @@ func takeRows() []row {
 	const user, example = "user:17", "user:17 GCRA 100/m"
 	cost := request.CostWord()
 	forget := onKey("RL.RESET", user, -2, spec.Write|spec.Wide, "O(n) for n keys", "Forgets keys; returns how many existed.", nil)
-	forget.Walk, forget.Args, forget.LastKey, forget.KeyFlags = keys.Delete, []spec.Argument{spec.Several(spec.Key("key"))}, -1, []string{"RM", "delete"}
+	forget.Walk, forget.Args, forget.LastKey, forget.KeyFlags = keys.Delete, []spec.Argument{spec.Several(spec.Key("key"))}, -1, []string{"RM delete"}
 	info := onKey("RL.INFO", user, 2, spec.Readonly|spec.StaleRead|spec.Ahead, "O(1)", "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.", nil)
 	info.Walk = keys.Info
 	return []row{

@@ -20,12 +20,13 @@ type Command struct {
 	// NumKeys is the position of the argument that gives the number of keys; the keys follow
 	// it. 0: FirstKey, LastKey and Step give the positions.
 	NumKeys  int
-	KeyFlags []string // Redis' key spec flags; nil: as Flags say
+	// KeyFlags are Redis' key spec flags, as words, for each key; the last are those of all further keys. nil: as Flags say.
+	KeyFlags []string
 	// Route is the position of an argument of a command without keys by which clients of clusters choose the node, as
 	// they do by a key; 0: there is none.
 	Route int
-	// KeyFlagsOf returns the flags of one key, at a position in args, if calls or keys differ; nil: they don't.
-	KeyFlagsOf func(args [][]byte, key int) []string
+	// KeyFlagsOf returns the flags of the keys of one call, if calls differ; nil: they don't.
+	KeyFlagsOf func(args [][]byte) string
 
 	Group      string
 	Summary    string
@@ -43,17 +44,17 @@ type Command struct {
 	Subs   []*Command // its subcommands
 }
 
-// KeySpecFlags returns Redis' key spec flags, which describe what the command does with its keys.
-func (c *Command) KeySpecFlags() []string {
+// keyFlags returns Redis' key spec flags, which describe what the command does with its keys: those of each key, the last for all further ones.
+func (c *Command) keyFlags() []string {
 	switch {
 	case c.KeyFlags != nil:
 		return c.KeyFlags
 	case c.Route > 0:
 		return []string{"not_key"}
 	case c.Flags&Write != 0:
-		return []string{"RW", "access", "update"}
+		return []string{"RW access update"}
 	}
-	return []string{"RO", "access"}
+	return []string{"RO access"}
 }
 
 // FullName returns the name as Redis writes it in statistics: lower case, as "config|get".

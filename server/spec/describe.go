@@ -1,6 +1,10 @@
 package spec
 
-import "limitdb/resp"
+import (
+	"strings"
+
+	"limitdb/resp"
+)
 
 // AppendRow replies with the ten fields with which Redis 7 describes a command.
 func (c *Command) AppendRow(r *resp.Reply) {
@@ -32,42 +36,61 @@ func words(r *resp.Reply, list []string) {
 	}
 }
 
-// AppendKeyFlags replies with what the command does with its keys.
-func (c *Command) AppendKeyFlags(r *resp.Reply) { words(r, c.KeySpecFlags()) }
-
-// AppendKeyFlagsOf replies with what a call does with the key at a position in args.
-func (c *Command) AppendKeyFlagsOf(r *resp.Reply, args [][]byte, key int) {
+// AppendKeyFlags replies with what a call does with the key at a position in args.
+func (c *Command) AppendKeyFlags(r *resp.Reply, args [][]byte, key int) {
 	if c.KeyFlagsOf != nil {
-		words(r, c.KeyFlagsOf(args, key))
+		words(r, strings.Fields(c.KeyFlagsOf(args)))
 		return
 	}
-	c.AppendKeyFlags(r)
+	all := c.keyFlags()
+	from, _, step := c.KeyRange(args)
+	words(r, strings.Fields(all[min((key-from)/max(step, 1), len(all)-1)]))
 }
 
-// appendKeySpecs replies with the positions of the keys and what the command does with them.
+// appendKeySpecs replies with the positions of the keys and what the command does with them: for all keys together, or for each if it does
+// something else with each.
 func (c *Command) appendKeySpecs(r *resp.Reply) {
 	if !c.HasKeys() && c.Route == 0 {
 		r.Set(0)
 		return
 	}
-	find, how := "range", func() {
-		last := c.LastKey
-		if last > 0 {
-			last -= c.FirstKey // counted from the first key
+	all := c.keyFlags()
+	r.Set(len(all))
+	for i, flags := range all {
+		find, how := "range", func() {
+			last := c.LastKey
+			if last > 0 {
+				last -= c.FirstKey // counted from the first key
+			}
+			if len(all) > 1 {
+				last = 0
+			}
+			r.Fields("lastkey", last, "keystep", max(c.Step, 1), "limit", 0)
 		}
-		r.Fields("lastkey", last, "keystep", max(c.Step, 1), "limit", 0)
+		if c.NumKeys > 0 {
+			find, how = "keynum", func() { r.Fields("keynumidx", 0, "firstkey", 1, "keystep", 1) }
+		}
+		r.Fields(
+			"flags", func() { words(r, strings.Fields(flags)) },
+			"begin_search", func() {
+				r.Fields("type", "index", "spec", func() { r.Fields("index", c.FirstKey+c.NumKeys+c.Route+i) }) // only one is not 0
+			},
+			"find_keys", func() { r.Fields("type", find, "spec", how) },
+		)
 	}
-	if c.NumKeys > 0 {
-		find, how = "keynum", func() { r.Fields("keynumidx", 0, "firstkey", 1, "keystep", 1) }
+}
+
+// keySpec returns which of the key specs is that of an argument.
+func (c *Command) keySpec(a *Argument) (n int) {
+	for i := range c.Args {
+		switch {
+		case a == &c.Args[i]:
+			return min(n, len(c.keyFlags())-1)
+		case c.Args[i].Kind == "key":
+			n++
+		}
 	}
-	r.Set(1)
-	r.Fields(
-		"flags", func() { c.AppendKeyFlags(r) },
-		"begin_search", func() {
-			r.Fields("type", "index", "spec", func() { r.Fields("index", c.FirstKey+c.NumKeys+c.Route) }) // only one is not 0
-		},
-		"find_keys", func() { r.Fields("type", find, "spec", how) },
-	)
+	return 0
 }
 
 // AppendDoc replies with the map that COMMAND DOCS has for the command. redis-cli builds its hints
@@ -104,7 +127,7 @@ func (c *Command) appendArgument(r *resp.Reply, a *Argument) {
 		fields = append(fields, "display_text", a.Name)
 	}
 	if a.Kind == "key" && c.HasKeys() {
-		fields = append(fields, "key_spec_index", 0)
+		fields = append(fields, "key_spec_index", c.keySpec(a))
 	}
 	if a.Token != "" {
 		fields = append(fields, "token", a.Token)

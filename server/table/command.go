@@ -184,7 +184,7 @@ func (t *Table) getKeysAndFlags(c *call) {
 	for _, i := range positions {
 		c.Array(2)
 		c.Bulk(c.Args[2+i])
-		cmd.AppendKeyFlagsOf(&c.Reply, c.Args[2:], i)
+		cmd.AppendKeyFlags(&c.Reply, c.Args[2:], i)
 	}
 }
 

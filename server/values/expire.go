@@ -10,11 +10,11 @@ import (
 func expireRows() []Row {
 	option := spec.OneOf("condition", spec.Word("NX"), spec.Word("XX"), spec.Word("GT"), spec.Word("LT"))
 	return []Row{
-		onKey("EXPIRE", -3, spec.Write|spec.Fast, "generic", "Makes a key expire after some seconds.", func(c *Call, t *Txn) { c.expire(t, true, c.NowMillis()) }, spec.Integer("seconds"), option),
-		onKey("PEXPIRE", -3, spec.Write|spec.Fast, "generic", "Makes a key expire after some milliseconds.", func(c *Call, t *Txn) { c.expire(t, false, c.NowMillis()) }, spec.Integer("milliseconds"), option),
-		onKey("EXPIREAT", -3, spec.Write|spec.Fast, "generic", "Makes a key expire at a Unix time in seconds.", func(c *Call, t *Txn) { c.expire(t, true, 0) }, spec.Integer("unix-time-seconds"), option),
-		onKey("PEXPIREAT", -3, spec.Write|spec.Fast, "generic", "Makes a key expire at a Unix time in milliseconds.", func(c *Call, t *Txn) { c.expire(t, false, 0) }, spec.Integer("unix-time-milliseconds"), option),
-		onKey("PERSIST", 2, spec.Write|spec.Fast, "generic", "Makes a key never expire.", (*Call).persist),
+		onKey("EXPIRE", -3, spec.Write|spec.Fast, "generic", "Makes a key expire after some seconds.", func(c *Call, t *Txn) { c.expire(t, true, c.NowMillis()) }, spec.Integer("seconds"), option).Uses("RW update"),
+		onKey("PEXPIRE", -3, spec.Write|spec.Fast, "generic", "Makes a key expire after some milliseconds.", func(c *Call, t *Txn) { c.expire(t, false, c.NowMillis()) }, spec.Integer("milliseconds"), option).Uses("RW update"),
+		onKey("EXPIREAT", -3, spec.Write|spec.Fast, "generic", "Makes a key expire at a Unix time in seconds.", func(c *Call, t *Txn) { c.expire(t, true, 0) }, spec.Integer("unix-time-seconds"), option).Uses("RW update"),
+		onKey("PEXPIREAT", -3, spec.Write|spec.Fast, "generic", "Makes a key expire at a Unix time in milliseconds.", func(c *Call, t *Txn) { c.expire(t, false, 0) }, spec.Integer("unix-time-milliseconds"), option).Uses("RW update"),
+		onKey("PERSIST", 2, spec.Write|spec.Fast, "generic", "Makes a key never expire.", (*Call).persist).Uses("RW update"),
 		onKey("TTL", 2, spec.Readonly|spec.Fast, "generic", "Returns the seconds until a key expires or is as if never used; -1: never; -2: no such key.", (*Call).ttl),
 		onKey("PTTL", 2, spec.Readonly|spec.Fast, "generic", "Returns the milliseconds until a key expires or is as if never used; -1: never; -2: no such key.", (*Call).pTTL),
 		onKey("EXPIRETIME", 2, spec.Readonly|spec.Fast, "generic", "Returns the Unix time at which a key expires or is as if never used, in seconds; -1: never; -2: no such key.", (*Call).expireTime),

@@ -20,9 +20,9 @@ func hashRows() []Row {
 		return onKey(name, arity, f, "set", summary, step, args...)
 	}
 	return []Row{
-		hash("HSET", -4, spec.Write|spec.Touches|spec.Fast|spec.Wide, "Sets fields of a hash; returns how many are new.", (*Call).hSet, pairs),
-		hash("HMSET", -4, spec.Write|spec.Touches|spec.Fast|spec.Wide, "Sets fields of a hash.", (*Call).hMSet, pairs),
-		hash("HSETNX", 4, spec.Write|spec.Fast, "Sets a field of a hash that does not exist.", (*Call).hSetNX, field, spec.Text("value")),
+		hash("HSET", -4, spec.Write|spec.Touches|spec.Fast|spec.Wide, "Sets fields of a hash; returns how many are new.", (*Call).hSet, pairs).Uses("RW update"),
+		hash("HMSET", -4, spec.Write|spec.Touches|spec.Fast|spec.Wide, "Sets fields of a hash.", (*Call).hMSet, pairs).Uses("RW update"),
+		hash("HSETNX", 4, spec.Write|spec.Fast, "Sets a field of a hash that does not exist.", (*Call).hSetNX, field, spec.Text("value")).Uses("RW insert"),
 		hash("HGET", 3, spec.Readonly|spec.Fast, "Returns the value of a field of a hash.", (*Call).hGet, field),
 		hash("HMGET", -3, spec.Readonly|spec.Fast|spec.Wide, "Returns the values of fields of a hash.", (*Call).hMGet, fields),
 		hash("HGETALL", 2, spec.Readonly, "Returns the fields of a hash and their values.", func(c *Call, t *Txn) { c.hAll(t, true, true) }),
@@ -31,18 +31,18 @@ func hashRows() []Row {
 		scanRow("HSCAN", "hash", "Returns the fields of a hash and their values, by a pattern.", value.Hash, func(body []byte, reply func(name, other []byte)) {
 			value.OpenHash(body).Each(reply)
 		}),
-		hash("HDEL", -3, spec.Write|spec.Fast|spec.Wide, "Removes fields of a hash; returns how many there were.", (*Call).hDel, fields),
-		hash("HEXISTS", 3, spec.Readonly|spec.Fast, "Reports whether a hash has a field.", (*Call).hExists, field),
-		hash("HLEN", 2, spec.Readonly|spec.Fast, "Counts the fields of a hash.", (*Call).hLen),
-		hash("HSTRLEN", 3, spec.Readonly|spec.Fast, "Returns the length of the value of a field of a hash.", (*Call).hStrLen, field),
+		hash("HDEL", -3, spec.Write|spec.Fast|spec.Wide, "Removes fields of a hash; returns how many there were.", (*Call).hDel, fields).Uses("RW delete"),
+		hash("HEXISTS", 3, spec.Readonly|spec.Fast, "Reports whether a hash has a field.", (*Call).hExists, field).Uses("RO"),
+		hash("HLEN", 2, spec.Readonly|spec.Fast, "Counts the fields of a hash.", (*Call).hLen).Uses("RO"),
+		hash("HSTRLEN", 3, spec.Readonly|spec.Fast, "Returns the length of the value of a field of a hash.", (*Call).hStrLen, field).Uses("RO"),
 		hash("HINCRBY", 4, spec.Write|spec.Touches|spec.Fast, "Adds to the integer of a field of a hash.", (*Call).hIncrBy, field, spec.Integer("increment")),
 		hash("HINCRBYFLOAT", 4, spec.Write|spec.Touches|spec.Fast, "Adds to the number of a field of a hash.", (*Call).hIncrByFloat, field, spec.Argument{Name: "increment", Kind: "double"}),
 
-		set("SADD", -3, spec.Write|spec.Fast|spec.Wide, "Adds members to a set; returns how many are new.", (*Call).sAdd, members),
-		set("SREM", -3, spec.Write|spec.Fast|spec.Wide, "Removes members of a set; returns how many there were.", (*Call).sRem, members),
-		set("SISMEMBER", 3, spec.Readonly|spec.Fast, "Reports whether a set has a member.", (*Call).sIsMember, spec.Text("member")),
+		set("SADD", -3, spec.Write|spec.Fast|spec.Wide, "Adds members to a set; returns how many are new.", (*Call).sAdd, members).Uses("RW insert"),
+		set("SREM", -3, spec.Write|spec.Fast|spec.Wide, "Removes members of a set; returns how many there were.", (*Call).sRem, members).Uses("RW delete"),
+		set("SISMEMBER", 3, spec.Readonly|spec.Fast, "Reports whether a set has a member.", (*Call).sIsMember, spec.Text("member")).Uses("RO"),
 		set("SMISMEMBER", -3, spec.Readonly|spec.Fast|spec.Wide, "Reports which members a set has.", (*Call).sMIsMember, members),
-		set("SCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a set.", (*Call).sCard),
+		set("SCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a set.", (*Call).sCard).Uses("RO"),
 		set("SMEMBERS", 2, spec.Readonly, "Returns the members of a set.", (*Call).sMembers),
 		scanRow("SSCAN", "set", "Returns the members of a set, by a pattern.", value.Set, func(body []byte, reply func(name, other []byte)) {
 			value.OpenSet(body).Each(func(member []byte) { reply(member, nil) })

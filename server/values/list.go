@@ -16,16 +16,16 @@ func listRows() []Row {
 		return onKey(name, arity, f, "list", summary, step, args...)
 	}
 	return []Row{
-		row("LPUSH", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the left of a list; returns its length.", func(c *Call, t *Txn) { c.pushTo(t, true, false) }, elements),
-		row("RPUSH", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the right of a list; returns its length.", func(c *Call, t *Txn) { c.pushTo(t, false, false) }, elements),
-		row("LPUSHX", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the left of a list that exists.", func(c *Call, t *Txn) { c.pushTo(t, true, true) }, elements),
-		row("RPUSHX", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the right of a list that exists.", func(c *Call, t *Txn) { c.pushTo(t, false, true) }, elements),
-		row("LPOP", -2, spec.Write|spec.Fast, "Removes elements on the left of a list and returns them.", func(c *Call, t *Txn) { c.pop(t, (*value.ListOf).PopLeft) }, count),
-		row("RPOP", -2, spec.Write|spec.Fast, "Removes elements on the right of a list and returns them.", func(c *Call, t *Txn) { c.pop(t, (*value.ListOf).PopRight) }, count),
-		row("LLEN", 2, spec.Readonly|spec.Fast, "Counts the elements of a list.", (*Call).lLen),
+		row("LPUSH", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the left of a list; returns its length.", func(c *Call, t *Txn) { c.pushTo(t, true, false) }, elements).Uses("RW insert"),
+		row("RPUSH", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the right of a list; returns its length.", func(c *Call, t *Txn) { c.pushTo(t, false, false) }, elements).Uses("RW insert"),
+		row("LPUSHX", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the left of a list that exists.", func(c *Call, t *Txn) { c.pushTo(t, true, true) }, elements).Uses("RW insert"),
+		row("RPUSHX", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the right of a list that exists.", func(c *Call, t *Txn) { c.pushTo(t, false, true) }, elements).Uses("RW insert"),
+		row("LPOP", -2, spec.Write|spec.Fast, "Removes elements on the left of a list and returns them.", func(c *Call, t *Txn) { c.pop(t, (*value.ListOf).PopLeft) }, count).Uses("RW access delete"),
+		row("RPOP", -2, spec.Write|spec.Fast, "Removes elements on the right of a list and returns them.", func(c *Call, t *Txn) { c.pop(t, (*value.ListOf).PopRight) }, count).Uses("RW access delete"),
+		row("LLEN", 2, spec.Readonly|spec.Fast, "Counts the elements of a list.", (*Call).lLen).Uses("RO"),
 		row("LINDEX", 3, spec.Readonly|spec.Ahead, "Returns an element of a list.", (*Call).lIndex, spec.Integer("index")),
 		row("LRANGE", 4, spec.Readonly, "Returns elements of a list.", (*Call).lRange, spec.Integer("start"), spec.Integer("stop")),
-		row("LTRIM", 4, spec.Write|spec.Touches|spec.Ahead, "Removes all elements of a list but those in a range.", (*Call).lTrim, spec.Integer("start"), spec.Integer("stop")),
+		row("LTRIM", 4, spec.Write|spec.Touches|spec.Ahead, "Removes all elements of a list but those in a range.", (*Call).lTrim, spec.Integer("start"), spec.Integer("stop")).Uses("RW delete"),
 	}
 }
 

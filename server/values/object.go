@@ -24,15 +24,15 @@ func objectRows() []Row {
 		return c
 	}
 	return []Row{
-		onKey("TYPE", 2, spec.Readonly|spec.Fast, "generic", "Returns a key's algorithm or type in lower case, or none.", (*Call).typeOf),
-		two("RENAME", 3, "Gives a key another name.", (*Call).rename),
-		two("RENAMENX", 3, "Gives a key another name that no key has.", (*Call).renameNX),
-		two("COPY", -3, "Copies a key.", (*Call).copyKey, spec.Optional(spec.Argument{Name: "destination-db", Kind: "integer", Token: "DB"}), spec.Optional(spec.Word("REPLACE"))),
+		onKey("TYPE", 2, spec.Readonly|spec.Fast, "generic", "Returns a key's algorithm or type in lower case, or none.", (*Call).typeOf).Uses("RO"),
+		two("RENAME", 3, "Gives a key another name.", (*Call).rename).Uses("RW access delete", "OW update"),
+		two("RENAMENX", 3, "Gives a key another name that no key has.", (*Call).renameNX).Uses("RW access delete", "OW insert"),
+		two("COPY", -3, "Copies a key.", (*Call).copyKey, spec.Optional(spec.Argument{Name: "destination-db", Kind: "integer", Token: "DB"}), spec.Optional(spec.Word("REPLACE"))).Uses("RO access", "OW update"),
 		handler.Container("OBJECT", "generic", "Says how a key is kept.",
-			sub("ENCODING", "Returns how a value is kept, in Redis' words."),
-			sub("FREQ", "Returns 0: limitdb does not count how often a key is used."),
-			sub("IDLETIME", "Returns 0: limitdb does not keep when a key was used."),
-			sub("REFCOUNT", "Returns 1."),
+			sub("ENCODING", "Returns how a value is kept, in Redis' words.").Uses("RO"),
+			sub("FREQ", "Returns 0: limitdb does not count how often a key is used.").Uses("RO"),
+			sub("IDLETIME", "Returns 0: limitdb does not keep when a key was used.").Uses("RO"),
+			sub("REFCOUNT", "Returns 1.").Uses("RO"),
 		),
 	}
 }

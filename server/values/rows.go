@@ -10,11 +10,7 @@ type Row = handler.Row[Call]
 
 // Families returns the commands of the package, in the order of the reference.
 func Families() [][]Row {
-	all := [][]Row{objectRows(), expireRows(), stringRows(), counterRows(), sortedSetRows(), hashRows(), listRows()}
-	for _, rows := range all {
-		setKeyFlags(rows)
-	}
-	return all
+	return [][]Row{objectRows(), expireRows(), stringRows(), counterRows(), sortedSetRows(), hashRows(), listRows()}
 }
 
 // onKey makes a row of a command on the value of one key, its first argument. Fast ones are queued.

@@ -21,13 +21,13 @@ func sortedSetRows() []Row {
 	return []Row{
 		row("ZADD", -4, spec.Write|spec.Fast|spec.Wide, "Adds members to a sorted set, or changes their scores.", (*Call).zAdd,
 			spec.OneOf("condition", spec.Word("NX"), spec.Word("XX")), spec.OneOf("comparison", spec.Word("GT"), spec.Word("LT")), spec.Optional(spec.Word("CH")), spec.Optional(spec.Word("INCR")),
-			spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{{Name: "score", Kind: "double"}, spec.Text("member")}}),
+			spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{{Name: "score", Kind: "double"}, spec.Text("member")}}).Uses("RW update"),
 		row("ZINCRBY", 4, spec.Write|spec.Fast, "Adds to the score of a member of a sorted set.", (*Call).zIncrBy, spec.Argument{Name: "increment", Kind: "double"}, spec.Text("member")),
-		row("ZREM", -3, spec.Write|spec.Fast|spec.Wide, "Removes members of a sorted set.", (*Call).zRem, members),
-		row("ZREMRANGEBYSCORE", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with scores in a range.", (*Call).zRemRangeByScore, bounds("double")...),
-		row("ZREMRANGEBYRANK", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with ranks in a range.", (*Call).zRemRangeByRank, spec.Integer("start"), spec.Integer("stop")),
-		row("ZPOPMIN", -2, spec.Write|spec.Fast, "Removes members of a sorted set, from the lowest score, and returns them.", func(c *Call, t *Txn) { c.zPop(t, false) }, spec.Optional(spec.Integer("count"))),
-		row("ZPOPMAX", -2, spec.Write|spec.Fast, "Removes members of a sorted set, from the highest score, and returns them.", func(c *Call, t *Txn) { c.zPop(t, true) }, spec.Optional(spec.Integer("count"))),
+		row("ZREM", -3, spec.Write|spec.Fast|spec.Wide, "Removes members of a sorted set.", (*Call).zRem, members).Uses("RW delete"),
+		row("ZREMRANGEBYSCORE", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with scores in a range.", (*Call).zRemRangeByScore, bounds("double")...).Uses("RW delete"),
+		row("ZREMRANGEBYRANK", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with ranks in a range.", (*Call).zRemRangeByRank, spec.Integer("start"), spec.Integer("stop")).Uses("RW delete"),
+		row("ZPOPMIN", -2, spec.Write|spec.Fast, "Removes members of a sorted set, from the lowest score, and returns them.", func(c *Call, t *Txn) { c.zPop(t, false) }, spec.Optional(spec.Integer("count"))).Uses("RW access delete"),
+		row("ZPOPMAX", -2, spec.Write|spec.Fast, "Removes members of a sorted set, from the highest score, and returns them.", func(c *Call, t *Txn) { c.zPop(t, true) }, spec.Optional(spec.Integer("count"))).Uses("RW access delete"),
 		scanRow("ZSCAN", "sorted-set", "Returns the members of a sorted set and their scores, by a pattern.", value.SortedSet, func(body []byte, reply func(name, other []byte)) {
 			z := value.OpenSortedSet(body)
 			z.Each(z.ByRank(0, -1), func(member []byte, score float64) bool {
@@ -35,7 +35,7 @@ func sortedSetRows() []Row {
 				return true
 			})
 		}),
-		row("ZCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a sorted set.", (*Call).zCard),
+		row("ZCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a sorted set.", (*Call).zCard).Uses("RO"),
 		row("ZCOUNT", 4, spec.Readonly|spec.Fast, "Counts the members of a sorted set with scores in a range.", (*Call).zCount, bounds("double")...),
 		row("ZSCORE", 3, spec.Readonly|spec.Fast, "Returns the score of a member of a sorted set.", (*Call).zScore, spec.Text("member")),
 		row("ZMSCORE", -3, spec.Readonly|spec.Fast|spec.Wide, "Returns the scores of members of a sorted set.", (*Call).zMScore, members),

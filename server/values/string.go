@@ -5,31 +5,39 @@ import (
 	"limitdb/resp"
 	"limitdb/server/spec"
 	"limitdb/value"
+	"slices"
 )
 
 // Strings, with Redis 7's replies and errors.
 func stringRows() []Row {
+	set := onKey("SET", -3, spec.Write|spec.Ahead, "string", "Sets the string of a key, with an expiry or conditions if you like.", (*Call).setKey,
+		spec.Text("value"),
+		spec.OneOf("condition", spec.Word("NX"), spec.Word("XX")), spec.Optional(spec.Word("GET")),
+		spec.OneOf("expiration", expiryWords(spec.Word("KEEPTTL"))...)).Uses("RW access update variable_flags")
+	set.KeyFlagsOf = func(args [][]byte) string {
+		if slices.ContainsFunc(args[3:], func(a []byte) bool { return resp.EqualFold(a, "GET") }) {
+			return "RW access update"
+		}
+		return "OW update"
+	}
 	return []Row{
 		onKey("GET", 2, spec.Readonly|spec.Fast, "string", "Returns the string of a key.", (*Call).get),
-		onKey("SET", -3, spec.Write|spec.Ahead, "string", "Sets the string of a key, with an expiry or conditions if you like.", (*Call).setKey,
-			spec.Text("value"),
-			spec.OneOf("condition", spec.Word("NX"), spec.Word("XX")), spec.Optional(spec.Word("GET")),
-			spec.OneOf("expiration", expiryWords(spec.Word("KEEPTTL"))...)),
-		onKey("SETNX", 3, spec.Write|spec.Fast, "string", "Sets the string of a key that does not exist.", (*Call).setNX, spec.Text("value")),
-		onKey("SETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many seconds.", (*Call).setEX, spec.Integer("seconds"), spec.Text("value")),
-		onKey("PSETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many milliseconds.", (*Call).pSetEX, spec.Integer("milliseconds"), spec.Text("value")),
+		set,
+		onKey("SETNX", 3, spec.Write|spec.Fast, "string", "Sets the string of a key that does not exist.", (*Call).setNX, spec.Text("value")).Uses("OW insert"),
+		onKey("SETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many seconds.", (*Call).setEX, spec.Integer("seconds"), spec.Text("value")).Uses("OW update"),
+		onKey("PSETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many milliseconds.", (*Call).pSetEX, spec.Integer("milliseconds"), spec.Text("value")).Uses("OW update"),
 		onKey("GETSET", 3, spec.Write|spec.Fast, "string", "Sets the string of a key and returns the old one.", (*Call).getSet, spec.Text("value")),
-		onKey("GETDEL", 2, spec.Write|spec.Fast, "string", "Returns the string of a key and forgets the key.", (*Call).getDel),
+		onKey("GETDEL", 2, spec.Write|spec.Fast, "string", "Returns the string of a key and forgets the key.", (*Call).getDel).Uses("RW access delete"),
 		onKey("GETEX", -2, spec.Write|spec.Fast, "string", "Returns the string of a key, and sets when it expires.", (*Call).getEX,
 			spec.OneOf("expiration", expiryWords(spec.Word("PERSIST"))...)),
 		onKeys("MGET", -2, spec.Readonly|spec.Fast|spec.Wide, 1, "string", "Returns the strings of keys.", (*Call).mGet, spec.Argument{Name: "key", Kind: "key", Multiple: true}),
-		onKeys("MSET", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, in one step.", (*Call).mSet, keyValues()),
-		onKeys("MSETNX", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, if none of them exists.", (*Call).mSetNX, keyValues()),
-		onKey("APPEND", 3, spec.Write|spec.Fast, "string", "Appends to the string of a key; returns its length.", (*Call).appendTo, spec.Text("value")),
-		onKey("STRLEN", 2, spec.Readonly|spec.Fast, "string", "Returns the length of a key's string.", (*Call).strLen),
+		onKeys("MSET", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, in one step.", (*Call).mSet, keyValues()).Uses("OW update"),
+		onKeys("MSETNX", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, if none of them exists.", (*Call).mSetNX, keyValues()).Uses("OW insert"),
+		onKey("APPEND", 3, spec.Write|spec.Fast, "string", "Appends to the string of a key; returns its length.", (*Call).appendTo, spec.Text("value")).Uses("RW insert"),
+		onKey("STRLEN", 2, spec.Readonly|spec.Fast, "string", "Returns the length of a key's string.", (*Call).strLen).Uses("RO"),
 		onKey("GETRANGE", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string.", (*Call).getRange, spec.Integer("start"), spec.Integer("end")),
 		onKey("SUBSTR", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string; the old name of GETRANGE.", (*Call).getRange, spec.Integer("start"), spec.Integer("end")),
-		onKey("SETRANGE", 4, spec.Write|spec.Ahead, "string", "Writes over a part of a key's string; returns its length.", (*Call).setRange, spec.Integer("offset"), spec.Text("value")),
+		onKey("SETRANGE", 4, spec.Write|spec.Ahead, "string", "Writes over a part of a key's string; returns its length.", (*Call).setRange, spec.Integer("offset"), spec.Text("value")).Uses("RW update"),
 	}
 }
 
