@@ -308,6 +308,8 @@ func TestState(t *testing.T) {
 	b.Sample()
 	b.now = b.now.Add(2 * time.Second)
 	b.snapshot.Engine = stats.Engine{Allowed: 110, Limited: 15, Keys: 4}
+	b.snapshot.ShadowLimited = 40
+	b.snapshot.Rules = []observe.Rule{{Rule: stats.Rule{ShadowLimited: 40, CandidateLimited: 40}}} // of the same requests
 	b.snapshot.Commands = []stats.Command{{Name: "rl.take"}, {Name: "ping"}}
 	b.snapshot.Commands[0].Latency.Buckets[2] = 100 // 2 to 4 µs
 	b.snapshot.Commands[1].Latency.Buckets[20] = 100
@@ -318,7 +320,7 @@ func TestState(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &s); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Samples) != 2 || s.Samples[1].Allowed != 50 || s.Samples[1].Limited != 5 || s.Samples[1].Median != 3 || s.Samples[1].Commands != 100 || s.Decisions != 125 {
+	if len(s.Samples) != 2 || s.Samples[1].Allowed != 50 || s.Samples[1].Limited != 5 || s.Samples[1].Shadow != 20 || s.Samples[1].Median != 3 || s.Samples[1].Commands != 100 || s.Decisions != 125 {
 		t.Errorf("%+v", s)
 	}
 	if len(s.Top) != 2 || s.Top[0].Text != `"a\xffb"` || s.Top[0].ID != "Yf9i" || s.Top[1].Text != "user:1" || s.Top[1].Count != 3 {

@@ -16,7 +16,7 @@ type sample struct {
 	At        int64   `json:"at"` // Unix ms
 	Allowed   float64 `json:"allowed"`
 	Limited   float64 `json:"limited"`
-	Shadow    float64 `json:"shadow"` // would have been limited
+	Shadow    float64 `json:"shadow"` // of the allowed: would have been limited
 	Median    float64 `json:"p50"`    // times of a decision, in µs; 0 if there was none
 	P99       float64 `json:"p99"`
 	P999      float64 `json:"p999"`
@@ -54,10 +54,7 @@ type history struct {
 // add turns the difference to the last sample into rates.
 func (h *history) add(at int64, s *observe.Snapshot) {
 	n := sample{At: at, Keys: s.Engine.Keys, Bytes: s.Engine.Bytes, Clients: s.Clients.Connected, Waiting: s.Engine.Waiting}
-	n.totals = totals{allowed: s.Engine.Allowed, limited: s.Engine.Limited}
-	for i := range s.Rules {
-		n.totals.shadow += s.Rules[i].ShadowLimited + s.Rules[i].CandidateLimited
-	}
+	n.totals = totals{allowed: s.Engine.Allowed, limited: s.Engine.Limited, shadow: s.ShadowLimited}
 	for i := range s.Commands {
 		c := &s.Commands[i]
 		n.totals.calls += c.Calls()

@@ -49,8 +49,10 @@ type Snapshot struct {
 	// a mistake.
 	Rules        []Rule
 	RulesProblem bool
-	// Checks has the figures of the checks in each namespace.
-	Checks []Checks
+	// Checks has the figures of the checks in each namespace, and ShadowLimited counts those of all namespaces that were allowed but
+	// that a rule in shadow mode or a candidate would have limited.
+	Checks        []Checks
+	ShadowLimited uint64
 
 	// DecisionLog reports whether decisions are logged, DecisionsLogged and DecisionsDropped how many were, and
 	// how many were not because the file was too slow or could not be written.

@@ -460,3 +460,21 @@ func TestRaisesHelpAllRules(t *testing.T) {
 		}
 	}
 }
+
+// A check that several rules in shadow mode and candidates would have limited is one, and one that was denied is none.
+func TestShadowIsOfChecks(t *testing.T) {
+	ts := withRules(t, `{version: 1, namespaces: {a: [{name: x, limit: 1/h, mode: shadow}, {name: y, limit: 2/h, mode: shadow}, {name: z, limit: 3/h, candidate: 1/h}]}}`)
+	c := ts.client()
+	for i, want := range []int{0, 1, 2, 2, 2} {
+		if i == 4 { // as do a peek and a check in a transaction
+			c.do("RL.CHECK", "a", "0", "PEEK")
+			c.do("MULTI")
+		}
+		c.do("RL.CHECK", "a", "0")
+		c.do("EXEC")
+		if info := c.do("INFO", "limiter").Text; !strings.Contains(info, fmt.Sprintf("\r\ndecisions_shadow_limited:%d\r\n", want)) {
+			_, got, _ := strings.Cut(info, "decisions_shadow_limited:")
+			t.Errorf("check %d: %.3q, want %d", i, got, want)
+		}
+	}
+}

@@ -127,6 +127,7 @@ func (srv *Server) statValues(e *engine.Stats) []statValue {
 		{"panics_contained", c.panics.Load()},
 		{"decisions_allowed", e.Allowed + srv.Rules().Free()},
 		{"decisions_limited", e.Limited},
+		{"decisions_shadow_limited", srv.Rules().Shadowed()},
 		{"decisions_peeked", e.Peeked},
 		{"decisions_refunded", e.Refunded},
 		{"decisions_refused_oom", e.Refused},

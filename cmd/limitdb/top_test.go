@@ -64,15 +64,16 @@ LIMITED MOST NOW
 		}
 		return v
 	}
-	with := func(at time.Time, rules ...resp.Value) *topSample {
+	with := func(at time.Time, shadowed string, rules ...resp.Value) *topSample {
 		s := sample(at, "2500", "500")
 		s.info["raft_id"], s.info["raft_term"], s.info["raft_commit_index"], s.info["raft_applied_index"] = "n1", "3", "40", "38"
 		s.denied = []topKey{{"\x00rlaAbc:shop:login:u1", 3}}
+		s.info["decisions_shadow_limited"] = shadowed
 		s.addRules(list(rules...))
 		return s
 	}
-	v.add(with(at.Add(4*time.Second), rule("global", "enforce", 10, 0, 0, 0), rule("login", "shadow", 10, 5, 0, 2), rule("gone", "enforce", 1, 1, 1, 1)))
-	v.add(with(at.Add(6*time.Second), rule("global", "enforce", 30, 0, 0, 0), rule("login", "shadow", 14, 5, 4, 4), rule("new", "off", 90, 90, 90, 90)))
+	v.add(with(at.Add(4*time.Second), "7", rule("global", "enforce", 10, 0, 0, 0), rule("login", "shadow", 10, 5, 0, 2), rule("gone", "enforce", 1, 1, 1, 1)))
+	v.add(with(at.Add(6*time.Second), "15", rule("global", "enforce", 30, 0, 0, 0), rule("login", "shadow", 14, 5, 4, 4), rule("new", "off", 90, 90, 90, 90)))
 	_, got, _ := strings.Cut(v.text(80, 24), "unsynced byte 12 ms\n")
 	want = `Cluster     term 3   2 entries to apply
 
@@ -84,7 +85,7 @@ shop/new                         off               0          0          0
 LIMITED MOST NOW
         3 ██████████ shop/login u1
 `
-	if got != want || !strings.Contains(v.text(80, 24), "limited 0 (0.0 %)   shadow 3\n") {
+	if got != want || !strings.Contains(v.text(80, 24), "limited 0 (0.0 %)   shadow 4\n") {
 		t.Errorf("got:\n%s\nwant:\n%s", v.text(80, 24), want)
 	}
 	v.add(s)

@@ -73,7 +73,7 @@ func (v *topView) perSecond(n int64) float64 {
 }
 
 // ruleRates returns the rules with how fast their counters grow, those that limit most first.
-func (v *topView) ruleRates() (all []ruleRate, shadow float64) {
+func (v *topView) ruleRates() (all []ruleRate) {
 	before := map[[2]string][3]int64{}
 	if v.last != nil {
 		for _, r := range v.last.rules {
@@ -87,11 +87,10 @@ func (v *topView) ruleRates() (all []ruleRate, shadow float64) {
 				rate.rates[i] = v.perSecond(r.counts[i] - was[i])
 			}
 		}
-		shadow += rate.rates[2]
 		all = append(all, rate)
 	}
 	slices.SortStableFunc(all, func(a, b ruleRate) int { return cmp.Compare(b.rates[1]+b.rates[2], a.rates[1]+a.rates[2]) })
-	return all, shadow
+	return all
 }
 
 // ruleRate is a rule with how fast its counters grow, a second.
@@ -166,10 +165,10 @@ func (v *topView) text(width, height int) string {
 	if all := allowed + limited; all > 0 {
 		share = 100 * limited / all
 	}
-	rates, shadow := v.ruleRates()
+	rates := v.ruleRates()
 	shadowed := ""
 	if len(rates) > 0 {
-		shadowed = fmt.Sprintf("   shadow %.0f", shadow)
+		shadowed = fmt.Sprintf("   shadow %.0f", v.rate("decisions_shadow_limited"))
 	}
 	line("Decisions   %.0f/s   allowed %.0f   limited %.0f (%.1f %%)%s", allowed+limited, allowed, limited, share, shadowed)
 	line("            %s", spark(v.rates))

@@ -243,6 +243,9 @@ type Checks struct {
 // Free returns how many checks found no limit. No engine has decided them.
 func (b *Book) Free() uint64 { return b.force.Load().free.Sum().Allowed }
 
+// Shadowed returns how many checks were allowed that a rule in shadow mode or a candidate would have limited.
+func (b *Book) Shadowed() uint64 { return b.force.Load().free.Sum().ShadowLimited }
+
 // Checks returns the figures of the first 100 namespaces since the start of the process, or since the namespace was there.
 func (b *Book) Checks() []Checks { return b.force.Load().checks() }
 

@@ -199,6 +199,9 @@ func (k *check) count(lane int, denied bool) {
 			k.force.counters[r.Index].Add(lane, stats.RuleAllowed)
 		}
 	}
+	if !denied && slices.ContainsFunc(k.ds[:len(k.Charges)], func(d limit.Decision) bool { return d.Limited }) { // in shadow mode, or by a candidate
+		k.force.free.Add(lane, stats.RuleShadowLimited)
+	}
 	if at := k.ns.Index; at < len(k.force.tallies) {
 		outcome := stats.RuleAllowed
 		if denied {

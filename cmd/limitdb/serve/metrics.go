@@ -27,6 +27,7 @@ func (p *process) snapshot() observe.Snapshot {
 	s.Clients.Rejected = append(s.Clients.Rejected, stats.Count{Name: "descriptors", N: uint64(t.Refused)})
 	s.Clients.AcceptErrors = uint64(t.AcceptErrors)
 	s.Engine.Allowed += p.server.Rules().Free()
+	s.ShadowLimited = p.server.Rules().Shadowed()
 	s.RulesProblem = p.server.Rules().Status().Problem != ""
 	for _, r := range p.server.Rules().Figures() {
 		s.Rules = append(s.Rules, observe.Rule{Namespace: r.Rule.Namespace, Name: r.Rule.Name, Mode: r.Rule.Mode.String(), Rule: r.Counts})
