@@ -311,7 +311,7 @@ func declareObservation(r *Registry, s *Settings) {
 	s.HTTPDashboard = g.bool("http-dashboard", "yes", fixed,
 		"Whether the HTTP port has /dashboard/. While no http-password is set, it is for this machine only. See docs/http.md.")
 	s.HTTPHosts = g.words("http-hosts", "", mutable,
-		"The host names, besides addresses, localhost and the machine's own name, under which browsers may open the dashboard and, without http-password, /metrics and /v1/ are served.")
+		"The host names, besides addresses, localhost and the machine's own name, under which browsers may open the dashboard and, without http-password, /metrics and /v1/ are served. If there are any, /auth is served under no others.")
 	s.HTTPHosts.check = hostNames
 	s.MetricsTopKeys = g.int("metrics-top-keys", "0", 0, 100, mutable,
 		"How many keys /metrics names, of those that are now denied most often; 0: none. Each key is a time series, and whoever reads the metrics sees it.")

@@ -124,7 +124,7 @@ func TestProxies(t *testing.T) {
 	left := regexp.MustCompile(`;t=(3[56]|1[78])\d\d$`) // nearly an hour, or half of one
 	for _, c := range proxies {
 		t.Run(c.name, func(t *testing.T) {
-			p := start(t, "--http-decisions", "yes")
+			p := start(t, "--http-decisions", "yes", "--http-hosts", "limits.example")
 			addr := c.run(t, p.HTTPAddr, appAddr, "GCRA+2/h", c.patient...)
 			url := "http://" + addr + "/page?x=1"
 			for i, state := range []string{`"api";r=1`, `"api";r=0`} {

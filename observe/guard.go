@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The guard of /metrics and /v1/. Whoever may ask for them without a password does so by reaching the port. A web page
+// The guard of /metrics and /v1/, and of /auth. Whoever may ask for them without a password does so by reaching the port. A web page
 // must not do so through the browser that shows it, nor a stranger through a proxy on this machine:
 // - a page of another site, which browsers mark (Sec-Fetch-Site, Origin);
 // - a page whose own name resolves to this server (DNS rebinding), which is of the same origin to the browser: its Host gives it away;
@@ -35,12 +35,24 @@ func (e *endpoints) guard(r *http.Request) (status int, reason string) {
 	return 0, ""
 }
 
+// guardAuth is guard for /auth, which proxies ask with their callers' headers and no password: what a browser says may be a caller's.
+// So it looks at the host only, and only if the operator has said under which names the proxies ask.
+func (e *endpoints) guardAuth(r *http.Request) (status int, reason string) {
+	if e.authHosts == nil || len(e.authHosts()) == 0 || KnowsHost(r.Host, e.authHosts) {
+		return 0, ""
+	}
+	return http.StatusMisdirectedRequest, "while http-hosts has names, /auth is served under these, an address or localhost: have the proxy send such a Host, or add its name to http-hosts"
+}
+
 // passes reports whether the guard lets a request pass. If not, it has answered.
 func (e *endpoints) passes(w http.ResponseWriter, r *http.Request) bool {
-	if !guarded(r.URL.Path) {
-		return true
+	status, reason := 0, ""
+	switch {
+	case guarded(r.URL.Path):
+		status, reason = e.guard(r)
+	case r.URL.Path == "/auth":
+		status, reason = e.guardAuth(r)
 	}
-	status, reason := e.guard(r)
 	switch {
 	case status == 0:
 		return true

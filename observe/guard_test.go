@@ -127,3 +127,37 @@ func TestGuardLeavesTheRest(t *testing.T) {
 		}
 	}
 }
+
+// While http-hosts has names, /auth is served under these, whatever the headers of the proxy's caller say.
+func TestHostOfAuth(t *testing.T) {
+	names := []string(nil)
+	h, err := newHandler(&Options{
+		Source: testSource(), Password: func() string { return "secret" }, AuthHosts: func() []string { return names },
+		Decisions: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+	}, newPlaces(1, 1), discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		names []string
+		host  string
+		want  int
+	}{
+		{nil, "shop.example", 200},
+		{[]string{"limits.example"}, "shop.example", 421},
+		{[]string{"limits.example"}, "limits.example.shop.example:6380", 421},
+		{[]string{"limits.example"}, "", 421},
+		{[]string{"limits.example"}, "Limits.Example:6380", 200},
+		{[]string{"limits.example"}, "localhost", 200},
+		{[]string{"limits.example"}, "[2001:db8::1]:6380", 200},
+	} {
+		names = step.names
+		r := httptest.NewRequest("GET", "/auth?limit=GCRA+1/m", http.NoBody)
+		r.RemoteAddr, r.Host = "127.0.0.1:4000", step.host
+		r.Header.Set("Sec-Fetch-Site", "cross-site") // of the proxy's caller
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != step.want || w.Code != 200 && !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s under %q: %d %s, want %d", step.names, step.host, w.Code, w.Body, step.want)
+		}
+	}
+}

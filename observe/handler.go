@@ -45,6 +45,7 @@ type endpoints struct {
 	guesses  *Guesses
 
 	hosts     func() []string
+	authHosts func() []string
 	protected func() bool
 	proxy     func(netip.Addr) bool
 	places    *places
@@ -55,7 +56,7 @@ func newHandler(o *Options, all *places, log *slog.Logger) (http.Handler, error)
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil, password: o.Password, guesses: o.Guesses, hosts: o.Hosts, protected: o.Protected, proxy: o.Proxy, places: all}
+	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil, password: o.Password, guesses: o.Guesses, hosts: o.Hosts, authHosts: o.AuthHosts, protected: o.Protected, proxy: o.Proxy, places: all}
 	if e.guesses == nil {
 		e.guesses = new(Guesses)
 	}

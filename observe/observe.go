@@ -42,6 +42,8 @@ type Options struct {
 	// Hosts returns the names, besides addresses and localhost, under which /metrics and /v1/ are served without a
 	// password. Nil means that there are none.
 	Hosts func() []string
+	// AuthHosts returns the names, besides addresses and localhost, under which /auth is served. Nil, or no names, means any.
+	AuthHosts func() []string
 	// Protected reports whether protected mode is on: without a password, a proxy on this machine may then pass on no
 	// requests for /metrics and /v1/. Nil means that it is off.
 	Protected func() bool

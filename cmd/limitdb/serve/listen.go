@@ -216,7 +216,7 @@ func (p *process) listenHTTP(ctx context.Context, background *sync.WaitGroup) er
 	}
 	o := observe.Options{
 		Pprof: p.set.Pprof.Get(), Log: p.log, Password: p.set.HTTPPassword.Get, Guesses: new(observe.Guesses),
-		Hosts: p.httpHosts, Protected: p.set.ProtectedMode.Get,
+		Hosts: p.httpHosts, AuthHosts: p.authHosts, Protected: p.set.ProtectedMode.Get,
 		Source: observe.Source{Snapshot: p.snapshot, Ready: p.ready, Live: p.live},
 	}
 	if p.set.HTTPDecisions.Get() {
@@ -322,6 +322,14 @@ func (p *process) httpHosts() []string {
 		names = append(slices.Clone(names), name)
 	}
 	return names
+}
+
+// authHosts returns the names under which proxies may ask /auth, none for any: http-hosts then has no names.
+func (p *process) authHosts() []string {
+	if len(p.set.HTTPHosts.Get()) == 0 {
+		return nil
+	}
+	return p.httpHosts()
 }
 
 // setRuleMode gives a rule the mode of that name.
