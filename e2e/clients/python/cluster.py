@@ -8,6 +8,8 @@ host, port = sys.argv[1], int(sys.argv[2])
 client = RedisCluster(host=host, port=port)
 rules = "version: 1\nnamespaces: {shop: [{name: all, key: [user], limit: 2/h}]}"
 client.execute_command("RL.RULES", "LOAD", rules, target_nodes=RedisCluster.DEFAULT_NODE)
+for command in ["RL.TOP"], ["RL.RULES", "LIST"]:
+    client.execute_command(*command, target_nodes=RedisCluster.DEFAULT_NODE)
 for command, want in [
     (["RL.TAKE", "k", "GCRA", "5/h"], [0, 5, 4, -1, 720000]),
     (["RL.CHECK", "shop", 1, "user", "u17"], [0, 2, 1, -1, 1800000, b"all"]),
