@@ -51,7 +51,7 @@ func (s *Store) Backup(name string) (string, error) {
 	if !validBackupName(name) && name != Scratch {
 		return "", ErrBackupName
 	}
-	dir := filepath.Join(s.o.Dir, name)
+	dir := s.path(name)
 	if !s.files.TryLock() {
 		return dir, ErrBusy
 	}
@@ -63,7 +63,7 @@ func (s *Store) Backup(name string) (string, error) {
 		return dir, ErrFailed
 	}
 	// rotate keeps a log that is empty, so first write what the backup must contain.
-	if err := s.barrier(); err != nil {
+	if err := s.Sync(); err != nil {
 		return dir, err
 	}
 	next, err := s.rotate()
@@ -94,7 +94,7 @@ func (s *Store) link(dir string, m *manifest) error {
 		names = append(names, l.name())
 	}
 	for _, name := range names {
-		if err := s.fs.Link(filepath.Join(s.o.Dir, name), filepath.Join(dir, name)); err != nil {
+		if err := s.fs.Link(s.path(name), filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}

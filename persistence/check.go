@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"limitdb/internal/disk"
+	"limitdb/internal/journal"
 )
 
 // CheckOptions configures Check. A field whose comment names no default must be set.
@@ -99,7 +100,7 @@ func Check(o CheckOptions) (*Report, error) {
 		return nil, err
 	}
 	if o.Repair != "" {
-		if c.fix, err = newRepairer(c.fs, &o, c.man.instance); err != nil {
+		if c.fix, err = newRepairer(c.fs, o.Repair, o.Entropy, c.man.instance); err != nil {
 			return nil, err
 		}
 		defer c.fix.close()
@@ -113,9 +114,6 @@ func Check(o CheckOptions) (*Report, error) {
 	}
 	return &c.rep, nil
 }
-
-// ErrNoData is returned for a directory that has no data of a server.
-var ErrNoData = errors.New("has no data of limitdb: it holds neither a MANIFEST nor a log nor a snapshot")
 
 // isData reports whether a file of this name is a log or a snapshot.
 func isData(name string) bool {
@@ -134,7 +132,7 @@ func (c *checker) judge() error {
 	if boot == nil {
 		boot = func() (uint64, int64) { return 0, 0 }
 	}
-	c.start = &recovery{s: &Store{fs: c.fs, o: Options{Dir: c.o.Dir, Boot: boot}, log: slog.New(slog.DiscardHandler)}, written: -1, seq: 1}
+	c.start = newRecovery(newStore(Options{Dir: c.o.Dir, FS: c.fs, Boot: boot, Log: slog.New(slog.DiscardHandler)}))
 	defer c.start.close()
 	err := c.start.s.readManifest()
 	if err == nil && c.start.s.man == nil {
@@ -477,4 +475,32 @@ func (c *checker) dropGroup(rep *FileReport) {
 		rep.Dropped += int(c.group[i].records)
 	}
 	c.group = nil
+}
+
+// records counts the records of a batch, and dumps them.
+func (c *checker) records(rep *FileReport, file string, p *piece) error {
+	for b := p.payload; len(b) > 0; {
+		r, rest, err := journal.Parse(b)
+		if err != nil {
+			return fmt.Errorf("after %d bytes of its payload: %w", len(p.payload)-len(b), err)
+		}
+		b = rest
+		if r.Op != journal.Flush && c.o.Known != nil && !c.o.Known(r.Kind) {
+			return fmt.Errorf("%w (a record is of kind %d)", ErrFormat, r.Kind)
+		}
+		switch r.Op {
+		case journal.Set:
+			rep.Sets++
+		case journal.Change:
+			rep.Changes++
+		case journal.Delete:
+			rep.Deletes++
+		case journal.Flush:
+			rep.Flushes++
+		}
+		if err := c.dump.record(file, p, &r); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,8 +1,6 @@
 package persistence
 
 import (
-	"path/filepath"
-
 	"limitdb/internal/disk"
 )
 
@@ -18,7 +16,7 @@ func (s *Store) Close() error {
 	s.loops.Wait()
 	s.files.Lock()
 	defer s.files.Unlock()
-	defer s.unlock()
+	defer s.Release()
 	err := s.closeLog()
 	if err == nil && s.man != nil {
 		err = s.writeClean()
@@ -55,10 +53,53 @@ func (s *Store) writeClean() error {
 		return err
 	}
 	c.instance, c.header.id, c.header.boot = s.man.instance, id, s.boot
-	return disk.Replace(s.fs, filepath.Join(s.o.Dir, cleanName), c.appendTo(nil))
+	return disk.Replace(s.fs, s.path(cleanName), c.appendTo(nil))
 }
 
-// parent returns the directory that contains dir.
-func parent(dir string) string {
-	return filepath.Dir(filepath.Clean(dir))
+// Retire ends the store while its parts continue to change. From then on nothing is saved, and the directory's
+// data grows old. So Retire renames MANIFEST first; a later start drops what the directory has, and never
+// takes it for current. Callers of Wait are released: there is nothing to wait for any more. Retire does not
+// sync, and so works on a full disk. If the rename fails, the store continues as before. Errors: ErrClosed, and
+// those of the file system.
+func (s *Store) Retire() error {
+	s.files.Lock()
+	if s.stopped() {
+		s.files.Unlock()
+		return ErrClosed
+	}
+	if err := s.setAside(); err != nil {
+		s.files.Unlock()
+		return err
+	}
+	s.end()
+	return nil
+}
+
+// Abandon ends a store that has made no promises yet. It does the same as Retire, even if MANIFEST cannot be
+// renamed.
+func (s *Store) Abandon() {
+	s.files.Lock()
+	if s.stopped() {
+		s.files.Unlock()
+		return
+	}
+	if !s.Empty() {
+		_ = s.setAside()
+	}
+	s.end()
+}
+
+// end stops the store's goroutines, releases the callers of Wait, and unlocks the directory. The caller holds
+// files; end unlocks it.
+func (s *Store) end() {
+	s.stopOnce.Do(func() { close(s.stop) })
+	s.files.Unlock()
+	s.retire()
+	s.loops.Wait()
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.io.Lock()
+	defer s.io.Unlock()
+	s.drop()
+	s.Release()
 }

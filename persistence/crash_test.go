@@ -138,11 +138,11 @@ func pairKey(pair, which int) string { return keyOf(1000 + 2*pair + which) }
 // pair changes a pair of keys in one step, unless a cut is in progress, because such a step would wait for
 // it.
 func (w *world) pair() {
-	if w.store.gate.Closed() {
+	if w.store.drains.Gate.Closed() {
 		return
 	}
-	w.store.gate.Enter()
-	defer w.store.gate.Leave()
+	w.store.drains.Gate.Enter()
+	defer w.store.drains.Gate.Leave()
 	w.paired++
 	i, state := w.rng.IntN(pairs), stateAt(startAt+1e6*hour, make([]byte, w.rng.IntN(1000))...)
 	for j := range state[8:] {

@@ -6,6 +6,8 @@
 // buffer (package journal), copies itself for a snapshot, and restores states. A Store keeps the parts of one
 // process in one directory.
 //
-// See store.go for how a change becomes durable, snapshot.go for how the log is compacted, recover.go for
-// what happens at a start, failure.go for disks that fail, and check.go for limitdb check.
+// From the bottom to the top: a directory is the files that count; a writer drains the parts and writes the log
+// (writer.go says how a change becomes durable); a Store has one of each, and what needs both. See snapshot.go for
+// how the log is compacted, recovery.go for what happens at a start, rescue.go for disks that fail, and check.go for
+// limitdb check.
 package persistence

@@ -14,7 +14,7 @@ import (
 // errDump is returned if the dump cannot be written.
 var errDump = errors.New("writing the dump")
 
-// dumper writes records as lines of JSON.
+// dumper writes records as lines of JSON; a nil one does not.
 type dumper struct{ w io.Writer }
 
 // dumped is one line.
@@ -32,47 +32,33 @@ type dumped struct {
 	State   string `json:"state,omitempty"`   // hexadecimal
 }
 
-// records counts the records of a batch, and dumps them.
-func (c *checker) records(rep *FileReport, file string, p *piece) error {
-	for b := p.payload; len(b) > 0; {
-		r, rest, err := journal.Parse(b)
-		if err != nil {
-			return fmt.Errorf("after %d bytes of its payload: %w", len(p.payload)-len(b), err)
+// record writes one record of a batch.
+func (d *dumper) record(file string, p *piece, r *journal.Record) error {
+	if d == nil {
+		return nil
+	}
+	line := dumped{File: file, Offset: p.off, Batch: p.seq, Clock: p.clock, Version: r.Version, Kind: r.Kind}
+	switch r.Op {
+	case journal.Set:
+		line.Op = "set"
+	case journal.Change:
+		line.Op = "change"
+	case journal.Delete:
+		line.Op = "delete"
+	case journal.Flush:
+		line.Op = "flush"
+	}
+	if r.Op == journal.Set || r.Op == journal.Change {
+		line.State = hex.EncodeToString(r.State)
+		if journal.Timed(r.Kind) {
+			line.Expires = r.Expires()
 		}
-		b = rest
-		line := dumped{File: file, Offset: p.off, Batch: p.seq, Clock: p.clock, Version: r.Version, Kind: r.Kind}
-		if r.Op != journal.Flush && c.o.Known != nil && !c.o.Known(r.Kind) {
-			return fmt.Errorf("%w (a record is of kind %d)", ErrFormat, r.Kind)
-		}
-		switch r.Op {
-		case journal.Set:
-			rep.Sets++
-			line.Op, line.State = "set", hex.EncodeToString(r.State)
-			if journal.Timed(r.Kind) {
-				line.Expires = r.Expires()
-			}
-		case journal.Change:
-			rep.Changes++
-			line.Op, line.State = "change", hex.EncodeToString(r.State)
-			if journal.Timed(r.Kind) {
-				line.Expires = r.Expires()
-			}
-		case journal.Delete:
-			rep.Deletes++
-			line.Op = "delete"
-		case journal.Flush:
-			rep.Flushes++
-			line.Op = "flush"
-		}
-		if c.dump == nil {
-			continue
-		}
-		if line.Key = string(r.Key); !utf8.Valid(r.Key) {
-			line.Key, line.KeyHex = "", hex.EncodeToString(r.Key)
-		}
-		if err := json.NewEncoder(c.dump.w).Encode(&line); err != nil {
-			return fmt.Errorf("%w: %w", errDump, err)
-		}
+	}
+	if line.Key = string(r.Key); !utf8.Valid(r.Key) {
+		line.Key, line.KeyHex = "", hex.EncodeToString(r.Key)
+	}
+	if err := json.NewEncoder(d.w).Encode(&line); err != nil {
+		return fmt.Errorf("%w: %w", errDump, err)
 	}
 	return nil
 }

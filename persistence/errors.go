@@ -14,6 +14,8 @@ var (
 	// ErrNoManifest is returned for a directory that has data but no MANIFEST.
 	ErrNoManifest = errors.New("persistence: there is data but no MANIFEST that lists the files that count: " +
 		"limitdb check --repair copies all that can be read; or restore a whole backup, never its MANIFEST alone; or move the files away to start empty")
+	// ErrNoData is returned for a directory that has no data of a server.
+	ErrNoData = errors.New("has no data of limitdb: it holds neither a MANIFEST nor a log nor a snapshot")
 	// ErrFormat is returned for a file of a format that this version does not know.
 	ErrFormat = errors.New("persistence: unknown format: the file was written by a newer version")
 )
@@ -26,6 +28,9 @@ var (
 	ErrClosed = errors.New("persistence: closed")
 	// ErrFailed is returned if the log cannot be written.
 	ErrFailed = errors.New("persistence: the log cannot be written")
+
+	// errLost is why writers are refused after somebody has removed files: see lookForFiles.
+	errLost = errors.New("the data directory, or a file in it, was removed or replaced")
 )
 
 // CorruptError reports that a file does not hold what was once written and synced.

@@ -10,9 +10,10 @@ import (
 // logFile is the log that is being written.
 type logFile struct {
 	*disk.Appender
-	name   string
-	id     uint64
-	synced int64 // the offset up to which the file is durable
+	name     string
+	instance [16]byte
+	id       uint64
+	synced   int64 // the offset up to which the file is durable
 	// forgotten is the offset up to which the system was told to forget the file; see Store.forget.
 	forgotten int64
 	seq       uint64 // of the next batch
@@ -34,7 +35,7 @@ func createLog(fs disk.FS, dir string, e logEntry, h *header) (*logFile, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &logFile{Appender: f, name: name, id: e.id, synced: headerSize, split: batchBytes}, nil
+	return &logFile{Appender: f, name: name, instance: h.instance, id: e.id, synced: headerSize, split: batchBytes}, nil
 }
 
 // add writes records as one batch or, if they are too large, as several batches of one group. more means

@@ -3,6 +3,7 @@ package persistence
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -264,31 +265,31 @@ func TestStalledDiskRefuses(t *testing.T) {
 	tab.set(1, keyOf(1), stateAt(startAt+hour))
 	done := make(chan struct{})
 	go func() { s.commit(); close(done) }()
-	for s.busySince.Load() == 0 {
+	for s.busy.Stuck(math.MaxInt64) == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	now.Advance(stalledAfter)
-	s.lookForStall()
+	s.look(s.lag())
 	if len(refusing) > 0 {
 		t.Errorf("refused after two seconds: %v", refusing)
 	}
 	now.Advance(1)
-	s.lookForStall()
-	s.lookForStall()
-	if len(refusing) != 1 || refusing[0] != s.errStalled().Error() {
+	s.look(s.lag())
+	s.look(s.lag())
+	if len(refusing) != 1 || refusing[0] != "the disk has not synced what was written for 2s" {
 		t.Errorf("after more than that: %v", refusing)
 	}
 	s.SetMaxUnsynced(int64(3 * time.Second))
-	s.lookForStall()
+	s.look(s.lag())
 	if len(refusing) != 2 || refusing[1] != "<nil>" {
 		t.Errorf("with more time: %v", refusing)
 	}
 	s.SetMaxUnsynced(0) // as at first
-	s.lookForStall()
+	s.look(s.lag())
 	refusing = refusing[:1]
 	close(slow.busy)
 	<-done
-	s.lookForStall()
+	s.look(s.lag())
 	if len(refusing) != 2 || refusing[1] != "<nil>" {
 		t.Errorf("when it answers again: %v", refusing)
 	}

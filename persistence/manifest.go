@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -210,34 +209,6 @@ func parseClean(b []byte) (c clean, err error) {
 	c.clock = int64(binary.LittleEndian.Uint64(b[16:]))
 	c.boot = int64(binary.LittleEndian.Uint64(b[24:]))
 	return c, nil
-}
-
-// readManifest reads MANIFEST, or finds that there is no data.
-func (s *Store) readManifest() error {
-	m, err := parseManifestFile(s.fs, filepath.Join(s.o.Dir, manifestName))
-	if !errors.Is(err, fs.ErrNotExist) {
-		s.man = m
-		return err
-	}
-	m, err = parseManifestFile(s.fs, filepath.Join(s.o.Dir, retiredName))
-	if err == nil {
-		s.log.Warn("the log was turned off while the server ran: the directory's state is older than what clients were told, and is dropped", "dir", s.o.Dir)
-		s.man, s.dropped = &manifest{header: m.header}, true // its files are leftovers
-		return nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	names, err := s.fs.List(s.o.Dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, name := range names {
-		if _, _, data := fileNumber(name); data {
-			return fmt.Errorf("%w (%s)", ErrNoManifest, filepath.Join(s.o.Dir, name))
-		}
-	}
-	return nil
 }
 
 // parseManifestFile reads a MANIFEST. Errors: fs.ErrNotExist, ErrFormat, *CorruptError, and those of the file

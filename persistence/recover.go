@@ -1,75 +1,12 @@
 package persistence
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"path/filepath"
+	"slices"
 
-	"limitdb/internal/clock"
 	"limitdb/internal/disk"
 )
-
-// Loaded is the result of Load.
-type Loaded struct {
-	// Now is the time from which decisions continue, in Unix ns. It is not before any earlier decision, unless
-	// Options.WallClock is set. The clock must not be behind it.
-	Now int64
-	// Clean reports that the last run made everything durable before it ended, or that there was none.
-	Clean bool
-	// Fresh reports that the directory was empty.
-	Fresh bool
-	// Sets, Deletes and Expired count the records that set or change a state (even if a later record replaces it), that
-	// deleted a key, and whose state had expired. Bytes is how much was read.
-	Sets, Deletes, Expired uint64
-	Bytes                  int64
-	// CutFile, CutAt and CutBytes describe a torn tail that was cut off, without the zeros at its end.
-	// CutAside is the path of a copy of it. They are empty if there was none.
-	CutFile  string
-	CutAt    int64
-	CutBytes int64
-	CutAside string
-}
-
-// leastRecord is below the size of any record of a state, in bytes.
-const leastRecord = 8
-
-// recovery is what Load gathers on its way.
-type recovery struct {
-	Loaded
-	s    *Store
-	base *reader // nil if there is none
-	logs []*reader
-	// last is the header of the newest batch of all. lastBoot names the machine's start that its boot time
-	// counts from.
-	last     batch
-	lastBoot uint64
-	flush    uint64 // the highest version of a Flush
-	// seq is the sequence number of the next batch; firsts has that of each log's first batch.
-	seq    uint64
-	firsts []uint64
-	// clean is the content of CLEAN; nil if it is missing or damaged.
-	clean *clean
-	// tail is the place where the last log with batches ends before its file does.
-	tail *badBatch
-	// tailEnd is where the zeros after the tail begin.
-	tailEnd int64
-	// behind has the indices of later logs that are not empty. They are cut off with the tail.
-	behind []int
-	// written is the index of the last log that has batches that count, or −1. voucher is the index of the
-	// last log that says that all earlier logs are durable.
-	written, voucher int
-	// stale: the MANIFEST is older than a log.
-	stale bool
-	// group has the headers of an incomplete group, which begins at groupAt.
-	group   []batch
-	groupAt int64
-	// expected is how many records, and so how many keys, the base has.
-	expected int64
-	// version is the highest version of all records.
-	version uint64
-}
 
 // Load gives the parts the state in the directory, and begins a new log. If the disk is full, it still gives
 // the parts the state, and the store begins as one whose log cannot be written. An error leaves the disk
@@ -78,7 +15,7 @@ type recovery struct {
 func (s *Store) Load() (Loaded, error) {
 	s.files.Lock()
 	defer s.files.Unlock()
-	r := &recovery{s: s, written: -1, seq: 1}
+	r := newRecovery(s)
 	defer r.close()
 	var full error
 	if s.man == nil {
@@ -103,7 +40,7 @@ func (s *Store) Load() (Loaded, error) {
 		return r.Loaded, err
 	}
 	for i := range s.o.Parts {
-		s.o.Parts[i].Resume(r.version, &s.gate, s.Dirtied)
+		s.o.Parts[i].Resume(r.version, &s.drains.Gate, s.Dirtied)
 	}
 	if full == nil {
 		full = r.finish()
@@ -123,172 +60,31 @@ func (r *recovery) beginFull(full error) error {
 			return err
 		}
 	}
-	if s.cur != nil {
-		s.cur.Close() // no MANIFEST names it
-		s.cur = nil
-	}
+	s.drop()
 	s.failure.Store(&failure{full})
-	s.counters.failures.Add(1)
+	s.failures.Add(1)
 	s.log.Error("the disk is full: commands that change something are refused until there is room", "err", full)
 	return nil
 }
 
-// begin writes the first MANIFEST of a directory, which names no files. If there are files and no MANIFEST
-// later, it was lost.
-func (s *Store) begin() error {
-	s.man = &manifest{}
-	if _, err := io.ReadFull(s.o.Entropy, s.man.instance[:]); err != nil {
-		return fmt.Errorf("making an id: %w", err)
+// Read gives the parts the state in the directory, as Load does, and changes nothing on the disk. The parts are not resumed, and the
+// store cannot be started: the caller ends it with Retire, Abandon or Release. The errors are those of Load, and ErrNoData if the directory has no state.
+func (s *Store) Read() (Loaded, error) {
+	s.files.Lock()
+	defer s.files.Unlock()
+	r := newRecovery(s)
+	defer r.close()
+	if s.Empty() {
+		return r.Loaded, ErrNoData
 	}
-	s.man.instance[6] = s.man.instance[6]&0x0f | 0x40 // a UUID of version 4
-	s.man.instance[8] = s.man.instance[8]&0x3f | 0x80
-	return s.writeManifest(s.man)
-}
-
-func (r *recovery) close() {
-	if r.base != nil {
-		r.base.f.Close()
+	if err := r.open(); err != nil {
+		return r.Loaded, err
 	}
-	for _, l := range r.logs {
-		l.f.Close()
+	if err := r.verify(); err != nil {
+		return r.Loaded, err
 	}
-}
-
-// open opens all files that count and checks that they are the right ones.
-func (r *recovery) open() error {
-	s := r.s
-	s.instance = s.man.instance
-	s.boot, _ = s.o.Boot()
-	s.number = s.man.next() - 1
-	if err := r.foreign(); err != nil {
-		return err
-	}
-	if e := s.man.base; e != nil {
-		f, err := r.openFile(e.name(), kindBase, e.id)
-		if err != nil {
-			return err
-		}
-		if f.size != e.length {
-			f.f.Close()
-			return &CorruptError{f.name, min(f.size, e.length), fmt.Sprintf("it has %d bytes, not %d", f.size, e.length)}
-		}
-		r.base = f
-		r.base.seq = 1
-	}
-	for _, e := range s.man.logs {
-		f, err := r.openFile(e.name(), kindLog, e.id)
-		if err != nil {
-			return err
-		}
-		r.logs = append(r.logs, f)
-	}
-	b, err := disk.ReadFile(s.fs, filepath.Join(s.o.Dir, cleanName), disk.Small)
-	if err == nil {
-		// If it cannot be read, the last run did not end cleanly.
-		if c, err := parseClean(b); err == nil && c.instance == s.man.instance {
-			r.clean = &c
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// foreign examines the files that the MANIFEST does not name.
-func (r *recovery) foreign() error {
-	s := r.s
-	names, err := s.fs.List(s.o.Dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		kind, number, data := fileNumber(name)
-		if !data {
-			continue
-		}
-		s.number = max(s.number, number)
-		if s.man.names(name) {
-			continue
-		}
-		path := filepath.Join(s.o.Dir, name)
-		f, err := s.fs.Open(path)
-		if err != nil {
-			return err
-		}
-		rd, err := newReader(f, path, kind)
-		if err != nil {
-			f.Close()
-			continue // left over from a crash
-		}
-		err = r.stranger(rd, number)
-		f.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stranger judges a file that has a valid header and that the MANIFEST does not name. A leftover is fine and
-// is removed in the end. A file of another directory, or a log that a later MANIFEST has named, is an error.
-func (r *recovery) stranger(f *reader, number uint64) error {
-	m := r.s.man
-	if f.instance != m.instance {
-		return &CorruptError{f.name, 0, "the file belongs to another directory: move it away"}
-	}
-	if f.kind != kindLog || number < m.next() || r.s.dropped {
-		return nil
-	}
-	err := f.each(headerSize, func(_ int64, h *batch) bool {
-		r.stale = h.flags&flagNamed != 0
-		return !r.stale
-	})
-	if err == nil && r.stale {
-		err = &CorruptError{f.name, 0, "the MANIFEST is older than this log, which a later MANIFEST names: restore that one"}
-	}
-	return err
-}
-
-func (r *recovery) openFile(name string, kind fileKind, id uint64) (*reader, error) {
-	path := filepath.Join(r.s.o.Dir, name)
-	f, err := r.s.fs.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &CorruptError{path, 0, "the file is missing"}
-	}
-	if err != nil {
-		return nil, err
-	}
-	rd, err := newReader(f, path, kind)
-	if err == nil && (rd.instance != r.s.man.instance || rd.id != id) {
-		err = &CorruptError{path, 0, "it is not the file that the MANIFEST names: it is from another directory or time"}
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return rd, nil
-}
-
-// note keeps the flush, the clock and the boot time of a batch.
-func (r *recovery) note(h *batch, boot uint64) {
-	r.flush = max(r.flush, h.flush)
-	if h.clock >= r.last.clock {
-		r.last, r.lastBoot = *h, boot
-	}
-}
-
-// setNow sets the time from which decisions continue.
-func (r *recovery) setNow() {
-	s := r.s
-	wall := s.o.Now()
-	r.Now = wall
-	if s.o.WallClock || r.last.clock == 0 {
-		return
-	}
-	r.Now = max(wall, r.last.clock)
-	if now, ok := (clock.Mark{Time: r.last.clock, Boot: r.lastBoot, Elapsed: r.last.boot}).Now(s.o.Boot()); ok {
-		r.Now = now
-	}
+	r.setNow()
+	return r.Loaded, r.load()
 }
 
 // finish prepares the directory for a run: it cuts off a torn tail and begins a new log, because a recovered
@@ -311,9 +107,9 @@ func (r *recovery) finish() error {
 			total += r.logs[i].size
 		}
 	}
-	s.counters.logBytes.Store(total)
+	s.logBytes.Store(total)
 	if m.base != nil {
-		s.counters.baseBytes.Store(m.base.length)
+		s.baseBytes.Store(m.base.length)
 	}
 	next, err := s.newLog()
 	if err != nil {
@@ -322,7 +118,7 @@ func (r *recovery) finish() error {
 	next.seq, next.first, next.flags = r.seq, r.seq, flagNamed|flagVouches
 	s.cur = next
 	m.logs = append(m.logs, logEntry{s.number, next.id, next.seq})
-	s.counters.logBytes.Add(headerSize)
+	s.logBytes.Add(headerSize)
 	if err := s.writeManifest(m); err != nil {
 		return err
 	}
@@ -333,14 +129,71 @@ func (r *recovery) finish() error {
 	return nil
 }
 
-// removeClean removes CLEAN, durably, before the store writes anything that CLEAN does not cover.
-func (s *Store) removeClean() error {
-	err := s.fs.Remove(filepath.Join(s.o.Dir, cleanName))
-	if errors.Is(err, fs.ErrNotExist) {
+// cutTail keeps a copy of a torn tail and cuts the tail off. Without a torn tail it cuts off zeros only, and
+// syncs what the last process may have written and not synced: from now on, replies may have seen it.
+func (r *recovery) cutTail() error {
+	if r.written < 0 {
 		return nil
 	}
+	for i := max(0, r.voucher); i < r.written; i++ {
+		if err := r.s.fs.Truncate(r.logs[i].name, r.logs[i].size); err != nil {
+			return err
+		}
+	}
+	l := r.logs[r.written]
+	if r.tail == nil {
+		return r.s.fs.Truncate(l.name, l.size)
+	}
+	// Last log first: what follows a tail must not remain without it.
+	for _, i := range slices.Backward(r.behind) {
+		if _, err := r.cutOff(r.logs[i], headerSize, r.logs[i].size, "the part before it was cut off"); err != nil {
+			return err
+		}
+		r.logs[i].size = headerSize
+	}
+	if r.tailEnd == r.tail.off {
+		return r.s.fs.Truncate(l.name, l.size)
+	}
+	var err error
+	r.CutFile, r.CutAt, r.CutBytes = l.name, r.tail.off, r.tailEnd-r.tail.off
+	r.CutAside, err = r.cutOff(l, r.tail.off, r.tailEnd, r.tail.reason)
+	return err
+}
+
+// cutOff cuts a log off at an offset. It keeps a copy of the bytes from there up to end, and returns its
+// path.
+func (r *recovery) cutOff(l *reader, off, end int64, reason string) (aside string, err error) {
+	s := r.s
+	aside = s.path(fmt.Sprintf("cut-%s-%d", filepath.Base(l.name), off))
+	if err := copyRange(s.fs, l.f, off, end, aside); err != nil {
+		return "", err
+	}
+	if err := s.fs.SyncDir(s.dir); err != nil {
+		return "", err
+	}
+	if err := s.fs.Truncate(l.name, off); err != nil {
+		return "", err
+	}
+	s.log.Warn("the log ends in the middle of a write, which is cut off", "file", l.name, "offset", off, "bytes", end-off, "reason", reason, "copy", aside)
+	return aside, nil
+}
+
+// copyRange copies part of a file to a new file and syncs it. The new file's name is not durable yet.
+func copyRange(fsys disk.FS, from disk.File, off, end int64, name string) error {
+	f, err := fsys.Create(name)
 	if err != nil {
 		return err
 	}
-	return s.fs.SyncDir(s.o.Dir)
+	defer f.Close()
+	var buf []byte
+	for at := off; at < end; at += int64(len(buf)) {
+		buf = grow(buf, min(chunkBytes, end-at))
+		if err := disk.ReadFull(from, buf, at); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(buf, at-off); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
 }

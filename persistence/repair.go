@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"limitdb/internal/disk"
 	"limitdb/internal/journal"
@@ -13,7 +12,7 @@ import (
 // repairer copies all batches that can be read to a new directory: those of bases to one base, those of logs
 // to one log. It does not interpret the records: they stay the same, in the same order.
 type repairer struct {
-	s    *Store // of the copy's directory; it has no parts
+	dir  *directory // of the copy
 	base *baseWriter
 	at   *baseEntry
 	file disk.File
@@ -22,24 +21,25 @@ type repairer struct {
 	more bool // the log's last batch does not end its group
 }
 
-func newRepairer(fsys disk.FS, o *CheckOptions, instance [16]byte) (*repairer, error) {
-	s := &Store{fs: fsys, o: Options{Dir: o.Repair, Entropy: o.Entropy}}
-	if s.o.Entropy == nil {
-		s.o.Entropy = rand.Reader
+// newRepairer makes a directory for a copy. A nil entropy is crypto/rand.
+func newRepairer(fsys disk.FS, dir string, entropy io.Reader, instance [16]byte) (*repairer, error) {
+	d := &directory{fs: fsys, dir: dir, entropy: entropy}
+	if d.entropy == nil {
+		d.entropy = rand.Reader
 	}
-	if err := fsys.Mkdir(o.Repair); err != nil {
+	if err := fsys.Mkdir(dir); err != nil {
 		return nil, fmt.Errorf("the repaired copy needs a new directory: %w", err)
 	}
-	if err := fsys.SyncDir(parent(o.Repair)); err != nil {
+	if err := fsys.SyncDir(parent(dir)); err != nil {
 		return nil, err
 	}
-	s.man = &manifest{header: header{instance: instance}}
+	d.man = &manifest{header: header{instance: instance}}
 	if instance == ([16]byte{}) {
-		if _, err := io.ReadFull(s.o.Entropy, s.man.instance[:]); err != nil {
+		if _, err := io.ReadFull(d.entropy, d.man.instance[:]); err != nil {
 			return nil, err
 		}
 	}
-	return &repairer{s: s}, nil
+	return &repairer{dir: d}, nil
 }
 
 func (f *repairer) close() {
@@ -73,13 +73,13 @@ func (f *repairer) add(kind fileKind, p *piece) error {
 		return f.base.batch(&records)
 	}
 	if f.log == nil {
-		log, err := f.s.newLog()
+		log, err := f.dir.newLog()
 		if err != nil {
 			return err
 		}
 		log.seq, log.first = 1, 1
 		f.log = log
-		f.logs = []logEntry{{f.s.number, log.id, log.seq}}
+		f.logs = []logEntry{{f.dir.number, log.id, log.seq}}
 	}
 	f.more = p.flags&flagMore != 0
 	return f.log.appendBatch(&records, &stamp, nil, p.flags&flagMore)
@@ -89,17 +89,17 @@ func (f *repairer) needBase() error {
 	if f.base != nil {
 		return nil
 	}
-	id, err := f.s.randomID()
+	id, err := f.dir.randomID()
 	if err != nil {
 		return err
 	}
-	f.s.number++
-	f.at = &baseEntry{number: f.s.number, id: id}
-	if f.file, err = f.s.fs.Create(filepath.Join(f.s.o.Dir, f.at.name())); err != nil {
+	f.dir.number++
+	f.at = &baseEntry{number: f.dir.number, id: id}
+	if f.file, err = f.dir.fs.Create(f.dir.path(f.at.name())); err != nil {
 		return err
 	}
 	f.base = newBaseWriter(f.file, id, nil)
-	return f.base.begin(header{instance: f.s.man.instance})
+	return f.base.begin(header{instance: f.dir.man.instance})
 }
 
 // finish makes the copy durable.
@@ -115,8 +115,8 @@ func (f *repairer) finish() error {
 			return err
 		}
 	}
-	if err := f.s.fs.SyncDir(f.s.o.Dir); err != nil {
+	if err := f.dir.fs.SyncDir(f.dir.dir); err != nil {
 		return err
 	}
-	return f.s.writeManifest(&manifest{header: f.s.man.header, base: f.at, logs: f.logs})
+	return f.dir.writeManifest(&manifest{header: f.dir.man.header, base: f.at, logs: f.logs})
 }

@@ -1,7 +1,6 @@
 package persistence
 
 import (
-	"path/filepath"
 	"time"
 
 	"limitdb/internal/disk"
@@ -43,30 +42,36 @@ func (s *Store) Snapshot() error {
 	if s.Failing() != nil {
 		return ErrFailed // rescue writes the base
 	}
-	began := s.began()
-	size, err := s.snapshot()
-	s.ended(began, size, err)
+	return s.counted(func() error {
+		next, err := s.rotate()
+		if err != nil {
+			return err
+		}
+		return s.rebase(next)
+	})
+}
+
+// counted makes a snapshot, and notes what came of it.
+func (s *Store) counted(snapshot func() error) error {
+	s.began(s.o.Now())
+	err := snapshot()
+	took := s.ended(s.o.Now(), err)
+	if err == nil {
+		s.log.Info("a snapshot is durable", "bytes", s.baseBytes.Load(), "took", time.Duration(took))
+	}
 	return err
 }
 
-func (s *Store) snapshot() (size int64, err error) {
-	next, err := s.rotate()
-	if err != nil {
-		return 0, err
-	}
-	return s.rebase(next)
-}
-
-// rebase writes a base and puts it in force, with the log that follows it. It returns the size of the base.
-func (s *Store) rebase(next logEntry) (size int64, err error) {
+// rebase writes a base and puts it in force, with the log that follows it.
+func (s *Store) rebase(next logEntry) error {
 	base, err := s.writeBase()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if err := s.barrier(); err != nil {
-		return 0, err
+	if err := s.Sync(); err != nil {
+		return err
 	}
-	return base.length, s.install(base, []logEntry{next})
+	return s.install(base, next)
 }
 
 // rotate moves the writer to a new log, unless the current one is empty.
@@ -99,122 +104,23 @@ func (s *Store) rotate() (logEntry, error) {
 	return e, nil
 }
 
-// newLog makes a log file with the next number.
-func (s *Store) newLog() (*logFile, error) {
-	id, err := s.randomID()
-	if err != nil {
-		return nil, err
-	}
-	h := header{instance: s.man.instance, boot: s.boot}
-	if s.man.base != nil {
-		h.base = s.man.base.id
-	}
-	s.number++
-	l, err := createLog(s.fs, s.o.Dir, logEntry{number: s.number, id: id}, &h)
-	if err == nil && s.split > 0 {
-		l.split = s.split
-	}
-	return l, err
-}
-
-// switchTo moves the writer to next, and makes everything in the log before durable.
-// It returns the sequence number of next's first batch.
-func (s *Store) switchTo(next *logFile) (uint64, error) {
-	s.io.Lock()
-	if s.cur == nil {
-		s.io.Unlock()
-		next.Close()
-		return 0, ErrFailed
-	}
-	next.seq, next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed
-	s.old, s.cur = s.cur, next
-	s.counters.logBytes.Add(next.End)
-	s.io.Unlock()
-	if s.sync() != nil || s.Failing() != nil {
-		return 0, ErrFailed
-	}
-	return next.first, nil
-}
-
-// barrier writes every change up to now to the log and makes it durable.
-func (s *Store) barrier() error {
-	if s.gather() != nil || s.sync() != nil {
-		return ErrFailed
-	}
-	s.io.Lock()
-	defer s.io.Unlock()
-	if s.cur == nil {
-		return ErrFailed
-	}
-	return nil
-}
-
-// install makes base and logs the only files that count, and removes the rest.
-func (s *Store) install(base *baseEntry, logs []logEntry) error {
-	m := &manifest{header: s.man.header, base: base, logs: logs}
+// install makes a base and a log the only files that count, and removes the rest.
+func (s *Store) install(base *baseEntry, next logEntry) error {
+	m := &manifest{header: s.man.header, base: base, logs: []logEntry{next}}
 	if err := s.writeManifest(m); err != nil {
 		return err
 	}
 	s.man = m
-	s.counters.baseBytes.Store(base.length)
+	s.baseBytes.Store(base.length)
 	s.io.Lock()
 	left := int64(0)
 	if s.cur != nil {
 		left = s.cur.End
 	}
-	s.counters.logBytes.Store(left)
+	s.logBytes.Store(left)
 	s.io.Unlock()
 	s.removeRest()
 	return nil
-}
-
-// writeManifest makes m durable as the MANIFEST. After an error, the MANIFEST on disk is either the old one or m.
-func (s *Store) writeManifest(m *manifest) error {
-	id, err := s.randomID()
-	if err != nil {
-		return err
-	}
-	m.id, m.boot = id, s.boot
-	name := filepath.Join(s.o.Dir, manifestName)
-	if err := disk.Write(s.fs, name+tmpSuffix, m.appendTo(nil), true); err != nil {
-		return err
-	}
-	s.doubt = true
-	if err := disk.Publish(s.fs, name); err != nil {
-		return err
-	}
-	s.doubt = false
-	return nil
-}
-
-// removeRest removes the files that the MANIFEST does not name, unless it is unknown which MANIFEST is on disk.
-// A file that cannot be removed now is removed after the next start.
-func (s *Store) removeRest() {
-	if s.doubt {
-		return
-	}
-	names, err := s.fs.List(s.o.Dir)
-	if err != nil {
-		s.log.Warn("listing the directory failed", "err", err)
-		return
-	}
-	for _, name := range names {
-		if !isLeftover(name, s.man) {
-			continue
-		}
-		if err := s.fs.Remove(filepath.Join(s.o.Dir, name)); err != nil {
-			s.log.Warn("removing a file that is no longer needed failed", "err", err)
-		}
-	}
-	if err := s.fs.SyncDir(s.o.Dir); err != nil {
-		s.log.Warn("syncing the directory failed", "err", err)
-	}
-}
-
-// isLeftover reports whether the store makes files of this name and m does not list it.
-func isLeftover(name string, m *manifest) bool {
-	_, _, data := fileNumber(name)
-	return data && !m.names(name) || name == retiredName || filepath.Ext(name) == tmpSuffix
 }
 
 // writeBase copies the parts to a new base, and makes it and its name durable.
@@ -225,12 +131,12 @@ func (s *Store) writeBase() (*baseEntry, error) {
 	}
 	s.number++
 	e := &baseEntry{number: s.number, id: id}
-	name := filepath.Join(s.o.Dir, e.name())
+	name := s.path(e.name())
 	f, err := s.fs.Create(name + tmpSuffix)
 	if err != nil {
 		return nil, err
 	}
-	w := newBaseWriter(f, id, s.now)
+	w := newBaseWriter(f, id, s.newStamp)
 	err = w.begin(header{instance: s.man.instance, boot: s.boot})
 	for i := range s.o.Parts {
 		if err == nil {
@@ -256,23 +162,6 @@ func (s *Store) writeBase() (*baseEntry, error) {
 	}
 	e.length = w.End
 	return e, disk.Publish(s.fs, name)
-}
-
-// now returns a batch header with the current times.
-func (s *Store) now() batch {
-	s.io.Lock()
-	defer s.io.Unlock()
-	s.setStamp()
-	return s.stamp
-}
-
-func (s *Store) stopped() bool {
-	select {
-	case <-s.stop:
-		return true
-	default:
-		return false
-	}
 }
 
 // baseWriter writes the batches of a base.
