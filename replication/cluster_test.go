@@ -454,9 +454,7 @@ func (c *cluster) timeIsBounded() {
 			continue
 		}
 		elapsed := int64(time.Since(c.began))
-		m.node.mu.Lock()
-		now := m.node.machine.clock
-		m.node.mu.Unlock()
+		now := m.node.replica.now()
 		if most := c.began.UnixNano() + elapsed*1001/1000 + c.epochs.Load()*maxAhead; now > most {
 			c.fail("%s: the time is %d ms ahead", m.address, (now-most)/1e6)
 		}

@@ -144,7 +144,7 @@ func TestReplyOfAnEpochThatIsOver(t *testing.T) {
 		defer c.close()
 		m := c.leader()
 		old := m.node.Turn()
-		m.node.abdicateAny(ErrUnknown)
+		m.node.replica.abdicateAny(ErrUnknown)
 		if next := c.leader().node.Turn(); next == old {
 			t.Fatal("a turn came twice")
 		}
@@ -334,7 +334,7 @@ func TestStopDuringARebuilding(t *testing.T) {
 			return onApply{m.table, func() {
 				if applied++; applied == 1 {
 					go func() { closed <- node.Close() }()
-					<-node.stop
+					<-node.life.stop
 				}
 			}}
 		})
@@ -343,11 +343,11 @@ func TestStopDuringARebuilding(t *testing.T) {
 			c.answered(m)
 		}
 		node = m.node
-		node.abdicateAny(errTransfer)
+		node.replica.abdicateAny(errTransfer)
 		if err := <-closed; err != nil || applied > 1 {
 			t.Errorf("%v; %d groups were applied, of which 1 before the node stopped", err, applied)
 		}
-		if err := node.load(new(machine), strings.NewReader("")); !errors.Is(err, raft.ErrRaftShutdown) {
+		if err := node.replica.load(new(machine), strings.NewReader("")); !errors.Is(err, raft.ErrRaftShutdown) {
 			t.Errorf("a snapshot is loaded after that: %v", err)
 		}
 		if len(c.fatal) > 0 {

@@ -2,8 +2,8 @@ package replication
 
 import (
 	"errors"
-	"fmt"
-	"time"
+	"log/slog"
+	"sync"
 
 	"github.com/hashicorp/raft"
 )
@@ -17,48 +17,26 @@ const (
 	trailingLeast = 64
 )
 
-// Snapshot makes a snapshot, and blocks until it is durable. It returns ErrNotReady while the table is being rebuilt,
-// and if the node abdicates meanwhile.
-func (n *Node) Snapshot() error {
-	n.mu.Lock()
-	bytes, entries := n.logBytes, n.logEntries
-	n.logBytes, n.logEntries = 0, 0
-	n.mu.Unlock()
-	if entries > 0 {
-		// Raft counts entries; ours are large or small.
-		trailing := uint64(n.o.trailing()) * entries / max(bytes, 1)
-		if err := n.raft.ReloadConfig(n.reloadable(max(trailing, trailingLeast))); err != nil {
-			return err
-		}
-	}
-	err := n.request(func() raft.Future { return n.raft.Snapshot() })
-	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
-		return nil
-	}
-	return err
+// compactor makes snapshots as the log grows.
+type compactor struct {
+	raft *raft.Raft // nil until Raft has started
+	life *lifetime
+	log  *slog.Logger
+	// after is after how many bytes of log a snapshot is made, trailing about how many stay behind it.
+	after, trailing int64
+	grown           chan struct{} // a snapshot is due
+
+	// mu guards what was logged since the last snapshot began.
+	mu             sync.Mutex
+	bytes, entries uint64
 }
 
-// SetTimeouts changes the timeouts of a running node: see Options.
-func (n *Node) SetTimeouts(heartbeat, election time.Duration) error {
-	c := n.raft.ReloadableConfig()
-	c.HeartbeatTimeout, c.ElectionTimeout = orDefault(heartbeat, defaultHeartbeat), orDefault(election, defaultElection)
-	if c.HeartbeatTimeout < n.lease {
-		return fmt.Errorf("the lease timeout is %v since the start, and the heartbeat timeout must not be less", n.lease)
+func newCompactor(o *Options, life *lifetime) *compactor {
+	trailing := o.TrailingBytes
+	if trailing == 0 {
+		trailing = trailingBytes
 	}
-	return n.raft.ReloadConfig(c)
-}
-
-func (n *Node) reloadable(trailing uint64) raft.ReloadableConfig {
-	c := n.raft.ReloadableConfig()
-	c.TrailingLogs = trailing
-	return c
-}
-
-func (o *Options) trailing() int64 {
-	if o.TrailingBytes == 0 {
-		return trailingBytes
-	}
-	return o.TrailingBytes
+	return &compactor{life: life, log: o.Log, after: o.snapshotAfter(), trailing: trailing, grown: make(chan struct{}, 1)}
 }
 
 // snapshotAfter returns after how many bytes of log this node makes a snapshot. All nodes count the same log. With the
@@ -72,35 +50,57 @@ func (o *Options) snapshotAfter() int64 {
 	return after + after/2*int64(nodeNumber(o.ID)%shares)/shares
 }
 
-// grew counts an entry of the log. The lock is held.
-func (n *Node) grew(bytes int) {
-	n.logBytes += uint64(bytes)
-	n.logEntries++
-	if n.due() {
-		signal(n.grown)
+// snapshot is Node.Snapshot.
+func (c *compactor) snapshot() error {
+	c.mu.Lock()
+	bytes, entries := c.bytes, c.entries
+	c.bytes, c.entries = 0, 0
+	c.mu.Unlock()
+	if entries > 0 {
+		// Raft counts entries; ours are large or small.
+		conf := c.raft.ReloadableConfig()
+		conf.TrailingLogs = max(uint64(c.trailing)*entries/max(bytes, 1), trailingLeast)
+		if err := c.raft.ReloadConfig(conf); err != nil {
+			return err
+		}
+	}
+	err := c.life.request(func() raft.Future { return c.raft.Snapshot() })
+	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return nil
+	}
+	return err
+}
+
+// grew counts an entry of the log.
+func (c *compactor) grew(bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes += uint64(bytes)
+	c.entries++
+	if c.due() {
+		signal(c.grown)
 	}
 }
 
 // due reports whether the log has grown enough for a snapshot. The lock is held.
-func (n *Node) due() bool { return int64(n.logBytes) >= n.o.snapshotAfter() }
+func (c *compactor) due() bool { return int64(c.bytes) >= c.after }
 
-// compact makes snapshots as the log grows.
-func (n *Node) compact() {
-	defer n.loops.Done()
+// run makes snapshots until the node stops.
+func (c *compactor) run() {
 	for {
 		select {
-		case <-n.stop:
+		case <-c.life.stop:
 			return
-		case <-n.grown:
+		case <-c.grown:
 		}
-		n.mu.Lock()
-		due := n.due() // the signal may be older than the last snapshot
-		n.mu.Unlock()
+		c.mu.Lock()
+		due := c.due() // the signal may be older than the last snapshot
+		c.mu.Unlock()
 		if !due {
 			continue
 		}
-		if err := n.Snapshot(); err != nil {
-			n.log.Info("no snapshot was made: the node tries again later", "err", err)
+		if err := c.snapshot(); err != nil {
+			c.log.Info("no snapshot was made: the node tries again later", "err", err)
 		}
 	}
 }

@@ -36,7 +36,8 @@ func stateIn(dir string, c Clock) (state string, noted int64, err error) {
 	p.close = p.stores.close
 	defer func() { err = errors.Join(err, p.close()) }()
 	n := newNode(o, p)
-	if err := n.recallNote(); err != nil {
+	noted, err = n.notes.recall()
+	if err != nil {
 		return "", 0, err
 	}
 	vote := func(key string) uint64 {
@@ -49,7 +50,7 @@ func stateIn(dir string, c Clock) (state string, noted int64, err error) {
 	candidate, _ := p.stable.Get([]byte("LastVoteCand"))
 	state = fmt.Sprintf("%+v votes %d %d %q", who.stored, vote("CurrentTerm"), vote("LastVoteTerm"), candidate)
 	var m machine
-	at, lerr := n.loadNewest(&m)
+	at, lerr := n.replica.loadNewest(&m)
 	if err = errors.Join(err, lerr); err != nil {
 		return "", 0, err
 	}
@@ -66,7 +67,7 @@ func stateIn(dir string, c Clock) (state string, noted int64, err error) {
 		}
 		state += fmt.Sprintf("\nentry %d %d %d %x", l.Index, l.Term, l.Type, l.Data)
 		if i == at+1 {
-			if err := n.replay(&m, i); err != nil {
+			if err := n.replica.replay(&m, i); err != nil {
 				return "", 0, err
 			}
 			at++
@@ -75,7 +76,7 @@ func stateIn(dir string, c Clock) (state string, noted int64, err error) {
 	for _, k := range slices.Sorted(maps.Keys(table.snapshot())) {
 		state += fmt.Sprintf("\n%s %s", k, table.snapshot()[k])
 	}
-	return state + fmt.Sprintf("\n%d", m.clock), n.noted, err
+	return state + fmt.Sprintf("\n%d", m.clock), noted, err
 }
 
 // pausedClock is of a machine that runs for 1000 s in the boot 7.
@@ -102,8 +103,8 @@ func smallNode(t *testing.T, dir string) {
 		}
 	}
 	n := newNode(o, parts{note: filepath.Join(dir, noteFile)})
-	n.machine.clock = 1_700_000_000e9
-	if err := n.writeNote(); err != nil {
+	n.replica.machine.clock = 1_700_000_000e9
+	if err := n.notes.write(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,5 +6,6 @@
 // is sent when everything that it depends on is committed. Followers only apply records.
 //
 // PROTOCOL.md draws the entries and says what each node does with them. entry.go encodes them,
-// machine.go applies them, primary.go proposes them, and node.go joins that with Raft.
+// machine.go is the fence that orders them, replica.go applies them to the table, and primary.go
+// proposes them. node.go joins these parts with Raft; none of them knows the node.
 package replication

@@ -25,7 +25,7 @@ const (
 // hashed is a hash of the table's states at an index.
 type hashed struct{ index, sum uint64 }
 
-// hashes is the state of a node's hashing. The node's lock guards all but changed.
+// hashes is the state of a node's hashing. The replica's lock guards all but changed.
 type hashes struct {
 	done    hashed
 	period  int64         // in seconds of the replicated time, a power of two
@@ -34,46 +34,32 @@ type hashes struct {
 }
 
 // hashAt starts a hash of the table as it is at an index, if one is due. The lock is held.
-func (n *Node) hashAt(index uint64) {
-	h := &n.hashes
-	if h.running || n.rebuilding || n.failed || n.machine.clock/int64(time.Second)%max(h.period, 1) != 0 {
+func (r *replica) hashAt(index uint64) {
+	h := &r.hashes
+	if h.running || r.rebuilding || r.failed || r.machine.clock/int64(time.Second)%max(h.period, 1) != 0 {
 		return
 	}
-	if stopped(n.stop) {
-		return
-	}
-	h.running = true
-	changed, broken, clock := h.changed.Load(), n.broken, n.machine.clock
-	n.loops.Go(func() {
+	changed, broken, clock := h.changed.Load(), r.broken, r.machine.clock
+	h.running = r.life.start(func() {
 		time.Sleep(restMax) // until then a busy cluster has changed the table
-		began := n.clock.Elapsed()
-		p := pace{n.clock.Elapsed, began}
-		sum, ended := hashTable(n.table, clock+int64(hashMargin), func() (useful bool) {
+		began := r.clock.Elapsed()
+		p := pace{r.clock.Elapsed, began}
+		sum, ended := hashTable(r.table, clock+int64(hashMargin), func() (useful bool) {
 			p.rest()
-			return h.changed.Load() == changed && !stopped(n.stop)
+			return h.changed.Load() == changed && !stopped(r.stop)
 		})
-		took := n.clock.Elapsed() - began
-		n.mu.Lock()
-		defer n.mu.Unlock()
+		took := r.clock.Elapsed() - began
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		h.running = false
 		if !ended {
 			return
 		}
 		h.period = hashPeriod(h.period, took)
-		if h.changed.Load() == changed && n.broken == broken && n.acceptedLocked() {
+		if h.changed.Load() == changed && r.broken == broken && r.primary.logged() {
 			h.done = hashed{index, sum}
 		}
 	})
-}
-
-// stopped reports whether stop is closed.
-func stopped(stop <-chan struct{}) bool {
-	select {
-	case <-stop:
-		return true
-	default:
-		return false
-	}
 }
 
 // hashPeriod returns the seconds until the next hash: a power of two, so that nodes with different periods still choose
@@ -85,11 +71,6 @@ func hashPeriod(before, took int64) int64 {
 		period *= 2
 	}
 	return period
-}
-
-// acceptedLocked reports whether everything in the table has been accepted. The lock is held.
-func (n *Node) acceptedLocked() bool {
-	return n.turn.Load() == 0 || n.primary.begun == n.primary.accepted && !n.table.Dirty()
 }
 
 // hashTable returns the sum of the hashes of all states that have not expired at the time at. Before each step it asks

@@ -75,16 +75,16 @@ func Export(dir string, t Table) (Exported, error) {
 		return x, err
 	}
 	defer func() { _ = s.close() }()
-	n := &Node{table: t, parts: parts{logs: s.log, snapshots: &snapshotStore{fs: disk.OS{}, dir: filepath.Join(dir, snapshotsDir)}}}
-	if err := s.verify(n.parts.snapshots); err != nil {
+	r := replayer{table: t, logs: s.log, snapshots: &snapshotStore{fs: disk.OS{}, dir: filepath.Join(dir, snapshotsDir)}}
+	if err := s.verify(r.snapshots); err != nil {
 		return x, err
 	}
 	var m machine
-	at, err := n.loadNewest(&m)
+	at, err := r.loadNewest(&m)
 	if err != nil {
 		return x, err
 	}
-	if newest, err := n.parts.snapshots.newest(); err == nil && newest != nil {
+	if newest, err := r.snapshots.newest(); err == nil && newest != nil {
 		x.Term = newest.Term
 	}
 	last, err := s.log.LastIndex()
@@ -92,7 +92,7 @@ func Export(dir string, t Table) (Exported, error) {
 		return x, err
 	}
 	for ; at < last; at++ {
-		if err := n.replay(&m, at+1); err != nil {
+		if err := r.replay(&m, at+1); err != nil {
 			return x, err
 		}
 	}
@@ -115,20 +115,12 @@ const backupID = "backup"
 // reply that it has sent before counts in it. dir must not exist, and be on the file system of the node's directory. Backup returns
 // ErrNotReady while the node cannot tell; then the directory is not whole, as after any error.
 func Backup(n *Node, dir string) error {
-	n.mu.Lock()
-	broken := n.broken
-	n.mu.Unlock()
 	if n.parts.stores == nil {
 		return ErrNotReady
 	}
-	if err := n.awaitLogged(broken); err != nil {
+	applied, err := n.replica.logged()
+	if err != nil {
 		return err
-	}
-	n.mu.Lock()
-	applied, ready := n.applied, !n.rebuilding && !n.failed
-	n.mu.Unlock()
-	if !ready {
-		return ErrNotReady
 	}
 	who := &identity{path: filepath.Join(dir, nodeFile), stored: stored{ID: backupID, Incarnation: draw(), Cluster: n.parts.who.cluster()}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

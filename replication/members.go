@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -45,6 +46,8 @@ var (
 	ErrUnreachable = errors.New("replication: the node does not answer")
 	// ErrLags is returned for a node that does not have the end of the log yet. The caller may try again.
 	ErrLags = errors.New("replication: the node has not caught up yet")
+	// ErrNoSuccessor is returned if no other voter has caught up.
+	ErrNoSuccessor = errors.New("replication: no other voter has caught up")
 )
 
 // memberTimeout is how long a change of the members may wait for its turn. catchUp is how long a new member may take to
@@ -53,31 +56,40 @@ const (
 	memberTimeout = 5 * time.Second
 	catchUp       = 30 * time.Second
 	catchUpLook   = 50 * time.Millisecond
+	// laggards is how long a node that leaves waits for voters that have not caught up.
+	laggards = 2 * time.Second
 )
 
-// ID returns the node's raft-id.
-func (n *Node) ID() string { return n.o.ID }
+// Cluster is the cluster of a node, as that node sees and changes it.
+type Cluster struct {
+	raft    *raft.Raft
+	wire    *wire // nil for a node in memory
+	self    Member
+	elapsed func() int64
+	life    *lifetime
+	leads   func() bool // whether this node decides
+}
 
 // Members returns the members, in the order of their addition.
-func (n *Node) Members() ([]Member, error) {
-	f := n.raft.GetConfiguration()
+func (c *Cluster) Members() ([]Member, error) {
+	f := c.raft.GetConfiguration()
 	if err := f.Error(); err != nil {
 		return nil, err
 	}
-	_, leader := n.raft.LeaderWithID()
+	_, leader := c.raft.LeaderWithID()
 	var all []Member
 	for _, s := range f.Configuration().Servers {
 		m := Member{
 			ID: nameOf(string(s.ID)), Address: string(s.Address), Voter: s.Suffrage == raft.Voter,
-			Leader: s.ID == leader, Self: string(s.ID) == n.o.server, Contact: -1, server: string(s.ID),
+			Leader: s.ID == leader, Self: string(s.ID) == c.self.server, Contact: -1, server: string(s.ID),
 		}
 		switch {
 		case m.Self:
-			m.Client, m.Last, m.Contact = n.o.Address, n.raft.LastIndex(), 0
-		case n.parts.wire != nil:
-			m.Client, m.Last = n.parts.wire.l.peer(s.ID).Client, n.parts.wire.lastLog(s.ID)
-			if said := n.parts.wire.l.heardOf(s.ID); said.at != 0 {
-				m.Last, m.Contact = max(m.Last, said.last), max(0, n.clock.Elapsed()-said.at)
+			m.Client, m.Last, m.Contact = c.self.Client, c.raft.LastIndex(), 0
+		case c.wire != nil:
+			m.Client, m.Last = c.wire.l.peer(s.ID).Client, c.wire.lastLog(s.ID)
+			if said := c.wire.l.heardOf(s.ID); said.at != 0 {
+				m.Last, m.Contact = max(m.Last, said.last), max(0, c.elapsed()-said.at)
 			}
 		}
 		all = append(all, m)
@@ -85,13 +97,21 @@ func (n *Node) Members() ([]Member, error) {
 	return all, nil
 }
 
+// said returns what a member says of itself, the zero hello if it did not answer.
+func (c *Cluster) said(m *Member) hello {
+	if c.wire == nil {
+		return hello{}
+	}
+	return c.wire.l.peer(raft.ServerID(m.server))
+}
+
 // admits returns why a server may not talk to this node now, or nil. A node that hears no leader admits every server,
 // because its list of members may be old.
-func (n *Node) admits(server string) error {
-	if _, leader := n.raft.LeaderWithID(); leader == "" {
+func (c *Cluster) admits(server string) error {
+	if _, leader := c.raft.LeaderWithID(); leader == "" {
 		return nil
 	}
-	f := n.raft.GetConfiguration()
+	f := c.raft.GetConfiguration()
 	if err := f.Error(); err != nil {
 		return err
 	}
@@ -105,21 +125,21 @@ func (n *Node) admits(server string) error {
 
 // DialLeader connects to the node that leads, for the commands of this node's clients: see Options.Clients.
 // It returns ErrNotLeader if this node leads or knows of no leader.
-func (n *Node) DialLeader() (net.Conn, error) {
-	address, leader := n.raft.LeaderWithID()
-	if leader == "" || string(leader) == n.o.server || n.parts.wire == nil {
+func (c *Cluster) DialLeader() (net.Conn, error) {
+	address, leader := c.raft.LeaderWithID()
+	if leader == "" || string(leader) == c.self.server || c.wire == nil {
 		return nil, ErrNotLeader
 	}
-	c, _, err := n.parts.wire.l.call(callClients, string(address), string(leader), rpcTimeout)
-	return c, err
+	conn, _, err := c.wire.l.call(callClients, string(address), string(leader), rpcTimeout)
+	return conn, err
 }
 
 // leading returns the members if this node leads.
-func (n *Node) leading() ([]Member, error) {
-	if n.Turn() == 0 {
+func (c *Cluster) leading() ([]Member, error) {
+	if !c.leads() {
 		return nil, ErrNotLeader
 	}
-	return n.Members()
+	return c.Members()
 }
 
 // find returns the member with an id.
@@ -134,17 +154,17 @@ func find(all []Member, id string) (*Member, error) {
 
 // Add makes the node at an address a member, and blocks until it is a voter. The node gets no vote before it has the
 // log: the cluster could need that vote, and stop. For a member, Add changes the address.
-func (n *Node) Add(id, address string) error {
-	all, err := n.leading()
+func (c *Cluster) Add(id, address string) error {
+	all, err := c.leading()
 	if err != nil {
 		return err
 	}
-	if id == n.o.ID {
+	if id == c.self.ID {
 		return ErrLeads
 	}
 	server := id
-	if n.parts.wire != nil {
-		_, h, err := n.parts.wire.l.call(callAsk, address, id, rpcTimeout)
+	if c.wire != nil {
+		_, h, err := c.wire.l.call(callAsk, address, id, rpcTimeout)
 		if err != nil {
 			return unreachable(fmt.Errorf("replication: node %s at %s: %w", id, address, err))
 		}
@@ -157,18 +177,18 @@ func (n *Node) Add(id, address string) error {
 		case m.ID == id && m.Address == address && m.Voter:
 			return nil
 		case m.ID == id && m.Address != address:
-			return n.addServer(n.raft.AddNonvoter, server, address) // which leaves it its vote
+			return c.addServer(c.raft.AddNonvoter, server, address) // which leaves it its vote
 		case m.ID != id && m.Address == address:
 			return ErrMember
 		}
 	}
-	if err := n.addServer(n.raft.AddNonvoter, server, address); err != nil {
+	if err := c.addServer(c.raft.AddNonvoter, server, address); err != nil {
 		return err
 	}
-	if err := n.awaitCaughtUp(raft.ServerID(server)); err != nil {
+	if err := c.awaitCaughtUp(raft.ServerID(server)); err != nil {
 		return err
 	}
-	return n.addServer(n.raft.AddVoter, server, address)
+	return c.addServer(c.raft.AddVoter, server, address)
 }
 
 // unreachable wraps an error of the network as ErrUnreachable.
@@ -181,40 +201,40 @@ func unreachable(err error) error {
 }
 
 // change has Raft change the members, and waits for that.
-func (n *Node) change(make func() raft.Future) error {
-	if err := n.request(make); err != nil {
+func (c *Cluster) change(make func() raft.Future) error {
+	if err := c.life.request(make); err != nil {
 		return fmt.Errorf("replication: %w", err)
 	}
 	return nil
 }
 
 // addServer has Raft make a server a member, or give a member another address.
-func (n *Node) addServer(add func(raft.ServerID, raft.ServerAddress, uint64, time.Duration) raft.IndexFuture, server, address string) error {
-	return n.change(func() raft.Future { return add(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout) })
+func (c *Cluster) addServer(add func(raft.ServerID, raft.ServerAddress, uint64, time.Duration) raft.IndexFuture, server, address string) error {
+	return c.change(func() raft.Future { return add(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout) })
 }
 
 // Remove ends a node's membership. It returns ErrSelf for the leader, and ErrVoters if the other voters that answer
 // would be no majority.
-func (n *Node) Remove(id string) error {
-	m, err := n.dispensable(id)
+func (c *Cluster) Remove(id string) error {
+	m, err := c.dispensable(id)
 	if err != nil {
 		return err
 	}
-	return n.change(func() raft.Future { return n.raft.RemoveServer(raft.ServerID(m.server), 0, memberTimeout) })
+	return c.change(func() raft.Future { return c.raft.RemoveServer(raft.ServerID(m.server), 0, memberTimeout) })
 }
 
 // Demote takes a member's vote away. Its errors are those of Remove.
-func (n *Node) Demote(id string) error {
-	m, err := n.dispensable(id)
+func (c *Cluster) Demote(id string) error {
+	m, err := c.dispensable(id)
 	if err != nil || !m.Voter {
 		return err
 	}
-	return n.change(func() raft.Future { return n.raft.DemoteVoter(raft.ServerID(m.server), 0, memberTimeout) })
+	return c.change(func() raft.Future { return c.raft.DemoteVoter(raft.ServerID(m.server), 0, memberTimeout) })
 }
 
 // Promote gives a member a vote. It returns ErrLags for one that does not have the log yet.
-func (n *Node) Promote(id string) error {
-	all, err := n.leading()
+func (c *Cluster) Promote(id string) error {
+	all, err := c.leading()
 	if err != nil {
 		return err
 	}
@@ -222,15 +242,15 @@ func (n *Node) Promote(id string) error {
 	switch {
 	case err != nil || m.Voter:
 		return err
-	case !n.caughtUp(raft.ServerID(m.server)):
+	case !c.caughtUp(raft.ServerID(m.server)):
 		return ErrLags
 	}
-	return n.addServer(n.raft.AddVoter, m.server, m.Address)
+	return c.addServer(c.raft.AddVoter, m.server, m.Address)
 }
 
 // dispensable returns the member with an id, if the voters that answer are a majority without it.
-func (n *Node) dispensable(id string) (*Member, error) {
-	all, err := n.leading()
+func (c *Cluster) dispensable(id string) (*Member, error) {
+	all, err := c.leading()
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +267,7 @@ func (n *Node) dispensable(id string) (*Member, error) {
 			continue
 		}
 		voters++
-		if other.Self || n.parts.wire == nil || other.Client != "" {
+		if other.Self || c.wire == nil || other.Client != "" {
 			answer++
 		}
 	}
@@ -261,28 +281,67 @@ func (n *Node) dispensable(id string) (*Member, error) {
 }
 
 // caughtUp reports whether a member has all but the last few entries of the log.
-func (n *Node) caughtUp(server raft.ServerID) bool {
-	if n.parts.wire == nil {
+func (c *Cluster) caughtUp(server raft.ServerID) bool {
+	if c.wire == nil {
 		return true
 	}
-	last := n.parts.wire.lastLog(server)
-	return last > 0 && last+trailingLeast >= n.raft.CommitIndex()
+	last := c.wire.lastLog(server)
+	return last > 0 && last+trailingLeast >= c.raft.CommitIndex()
 }
 
 // holdsUp reports whether a node that leaves waits for a member: for a voter that answers and has not caught up.
-func (n *Node) holdsUp(m Member) bool {
-	return m.Voter && !m.Self && m.Client != "" && !n.caughtUp(raft.ServerID(m.server))
+func (c *Cluster) holdsUp(m Member) bool {
+	return m.Voter && !m.Self && m.Client != "" && !c.caughtUp(raft.ServerID(m.server))
 }
 
 // awaitCaughtUp waits until a member has caught up. It returns ErrLags if that takes long, and ErrNotLeader if this
 // node leads no more.
-func (n *Node) awaitCaughtUp(server raft.ServerID) error {
-	err := n.await(catchUpLook, catchUp, func() bool { return n.caughtUp(server) || n.Turn() == 0 })
+func (c *Cluster) awaitCaughtUp(server raft.ServerID) error {
+	err := c.life.await(catchUpLook, catchUp, func() bool { return c.caughtUp(server) || !c.leads() })
 	switch {
 	case errors.Is(err, errLate):
 		return fmt.Errorf("%w: it stays a member without a vote; ask again", ErrLags)
-	case err == nil && !n.caughtUp(server):
+	case err == nil && !c.caughtUp(server):
 		return ErrNotLeader
 	}
 	return err
+}
+
+// awaitVoters waits until all voters that answer have caught up, but not for long. Without this node, the others may
+// need each of them to commit anything.
+func (c *Cluster) awaitVoters() {
+	_ = c.life.await(catchUpLook, laggards, func() bool {
+		all, err := c.leading()
+		return err != nil || !slices.ContainsFunc(all, c.holdsUp)
+	})
+}
+
+// successor returns the member to which the leadership may be transferred.
+func (c *Cluster) successor(id string) (*Member, error) {
+	all, err := c.leading()
+	if err != nil {
+		return nil, err
+	}
+	var best *Member
+	for i := range all {
+		m := &all[i]
+		able := m.Voter && (c.wire == nil || m.Client != "") && c.caughtUp(raft.ServerID(m.server))
+		switch {
+		case id != "" && m.ID != id:
+		case m.Self && id != "":
+			return nil, ErrLeads
+		case m.Self:
+		case able && (best == nil || m.Last > best.Last):
+			best = m
+		case id != "" && !able:
+			return nil, ErrLags
+		}
+	}
+	switch {
+	case best != nil:
+		return best, nil
+	case id != "":
+		return nil, ErrNoMember
+	}
+	return nil, ErrNoSuccessor
 }

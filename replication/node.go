@@ -3,174 +3,59 @@ package replication
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
-
-	"limitdb/internal/journal"
 )
 
-// Options configure a node.
-type Options struct {
-	// ID is the node's name in its cluster, which never changes. Address is where clients reach it.
-	ID, Address string
-	Table       Table
-	Clock       Clock
-	// Fatal is called once when the node cannot continue. It must not block.
-	Fatal func(error)
-	// Changed is called when the node begins to lead, stops leading, or learns of another leader. It must not block.
-	Changed func()
-	Log     *slog.Logger
-	// Clients serves a connection on which another node forwards its clients' commands, and closes it. from names that
-	// node. If Clients is nil, such connections are refused.
-	Clients func(c net.Conn, from string)
-	// Agree returns the settings that must be the same on all nodes, by name. Nodes compare them, and warn.
-	Agree func() map[string]string
-	// Heartbeat is after how long without the leader a node asks for votes, Election how long it waits for them, Lease
-	// after how long without a majority a leader steps down. 0 stands for the default. That of Lease is Heartbeat: with
-	// a shorter one, a stall that no follower has noticed would cost the leadership.
-	Heartbeat, Election, Lease time.Duration
-	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0
-	// stands for the default.
-	SnapshotBytes, TrailingBytes int64
-
-	server string        // the node's server id: see identity.go; in tests, just its ID
-	stall  time.Duration // how long a write of the log may take; 0 for stallLimit
-}
-
-// Node is one of the nodes that hold the same state.
+// Node is one of the nodes that hold the same state. It joins its parts with Raft; none of them knows the node.
 type Node struct {
-	o     Options
-	table Table
-	clock Clock
-	log   *slog.Logger
-	parts parts
-	raft  *raft.Raft
+	*Cluster
+	*Primary
+	o        Options
+	log      *slog.Logger
+	parts    parts
+	raft     *raft.Raft
+	life     *lifetime
+	stopOnce sync.Once
+	started  atomic.Bool
+	replica  *replica
+	notes    *notes
+	compact  *compactor
+	settings *settings
+	survey   *survey
+	retry    chan struct{} // tells lead to look again
 
-	gate                    journal.Gate
-	dirtied, kick, advanced chan struct{}
-	retry                   chan struct{} // tells lead to look again
-	grown                   chan struct{} // a snapshot is due
-	proposed                chan proposal
-	stop                    chan struct{}
-	stopOnce                sync.Once
-	started                 atomic.Bool
-	loops                   sync.WaitGroup
-	unkicked                atomic.Bool
-
-	// turn is not 0 while the node's own epoch is open and decisions use the table. Each epoch has another turn. It is
-	// changed under mu.
-	turn atomic.Uint64
-	// until is the Elapsed up to which Deciding allows decisions, lease the lease timeout.
-	until atomic.Int64
-	lease time.Duration
-
-	// buf, and the sequence of an epoch's last batch, belong to the proposer.
-	buf        journal.Buffer
-	sequence   uint64
-	sequenceOf uint64 // a turn
-	lastClock  int64  // of the turn's last group
-	// refusing counts the attempts in a row to open an epoch that Raft has refused because of a transfer. Only lead
-	// uses it.
-	refusing int
-	// transfer is held during a transfer of the leadership. While handing is set, this node opens no epoch. leaving is
-	// set when the node is about to stop, so its table need not be rebuilt.
-	transfer         sync.Mutex
-	handing, leaving atomic.Bool
-
-	// draining is held while the table is cut and drained. Whoever holds it takes no other lock of the node.
-	draining sync.Mutex
-
-	// building is held, outside of mu, by whoever rebuilds the table.
-	building sync.Mutex
-
-	// mu guards the fields below. It is not held during a call of Raft.
-	mu       sync.Mutex
-	machine  machine
-	primary  primary
-	turns    uint64 // epochs that this node has opened
-	noted    int64  // what an earlier run has noted: the time has reached this plus Elapsed; 0 without a note
-	clockAt  int64  // Elapsed when the newest time was applied
-	failed   bool
-	applied  uint64 // index of the last entry
-	rebuilds uint64 // begun, or made unnecessary
-	ignored  uint64 // entries that the fence has stopped
-	// rebuilding is set while the table is being rebuilt. Entries are only counted meanwhile.
-	rebuilding bool
-	// goal is the last entry that the others had when this node first asked one of them, or 0 before that. A node that has
-	// applied it has caught up.
-	goal uint64
-	// overheard is the newest Epoch that was counted meanwhile. It is not known yet whether the fence accepts it.
-	overheard entry
-	differ    differs // see agree.go
-	// broken counts the events that make a copy of the table worthless: abdications and installed snapshots.
-	broken uint64
-	hashes hashes
-	sizes  groupSizes
-	// logBytes and logEntries count what was logged since the last snapshot began.
-	logBytes, logEntries uint64
-}
-
-// parts are where Raft stores its data, and what it talks through.
-type parts struct {
-	logs      raft.LogStore
-	stable    raft.StableStore
-	guarded   *guarded // below logs
-	snapshots *snapshotStore
-	transport raft.Transport
-	wire      *wire        // the transport, nil for one in memory
-	who       *identity    // nil for a node in memory
-	stores    *stores      // nil for a node in memory
-	note      string       // the path of the note, "" for none
-	close     func() error // after Raft has stopped
-}
-
-// The defaults of the timeouts. A follower whose disk stalls for longer than the heartbeat's timeout asks for votes,
-// because heartbeats wait for the disk.
-const (
-	defaultHeartbeat = 500 * time.Millisecond
-	defaultElection  = 500 * time.Millisecond
-)
-
-// config is Raft's, see PROTOCOL.md for the reasons.
-func (o *Options) config() *raft.Config {
-	c := raft.DefaultConfig()
-	c.LocalID = raft.ServerID(o.server)
-	c.HeartbeatTimeout = orDefault(o.Heartbeat, defaultHeartbeat)
-	c.ElectionTimeout = orDefault(o.Election, defaultElection)
-	c.LeaderLeaseTimeout = orDefault(o.Lease, c.HeartbeatTimeout)
-	c.MaxAppendEntries = 64 // or fewer, by their bytes: see fit
-	c.BatchApplyCh = false
-	c.ShutdownOnRemove = false
-	c.NoLegacyTelemetry = true
-	// Bytes of log trigger snapshots, not entries.
-	c.SnapshotThreshold = 1 << 62
-	c.SnapshotInterval = 24 * time.Hour
-	c.TrailingLogs = trailingLeast
-	c.Logger = newRaftLog(o.Log)
-	return c
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
+	// transfer is held during a transfer of the leadership. While handing is set, this node opens no epoch.
+	transfer sync.Mutex
+	handing  atomic.Bool
 }
 
 // newNode returns a node that does nothing yet.
 func newNode(o Options, p parts) *Node {
-	return &Node{
-		o: o, table: o.Table, clock: o.Clock, log: o.Log, parts: p,
-		dirtied: make(chan struct{}, 1), kick: make(chan struct{}, 1), advanced: make(chan struct{}, 1), retry: make(chan struct{}, 1), grown: make(chan struct{}, 1),
-		proposed: make(chan proposal, maxProposed), stop: make(chan struct{}),
+	n := &Node{o: o, log: o.Log, parts: p, life: newLifetime(), retry: make(chan struct{}, 1)}
+	n.compact = newCompactor(&o, n.life)
+	n.Primary = newPrimary(o.Table, o.Clock.Elapsed, n.life)
+	n.replica = &replica{
+		replayer: replayer{o.Table, p.logs, p.snapshots, n.life.stop},
+		clock:    o.Clock, log: o.Log, life: n.life, guarded: p.guarded, primary: n.Primary, time: logTime{clock: o.Clock},
+		told: events{changed: n.changed, fatal: o.Fatal, grew: n.compact.grew, inForce: p.inForce, rebuilt: func() { signal(n.retry) }},
 	}
+	n.send = func(entry []byte) outcome { return n.raft.Apply(entry, enqueueTimeout) }
+	n.lost = n.replica.abdicate
+	n.notes = &notes{path: p.note, clock: o.Clock, logs: p.logs, snapshots: p.snapshots, stores: p.stores, log: o.Log, reached: n.replica.reached}
+	n.Cluster = &Cluster{
+		wire: p.wire, self: Member{ID: o.ID, Client: o.Address, server: o.server}, elapsed: o.Clock.Elapsed, life: n.life,
+		leads: func() bool { return n.Turn() != 0 },
+	}
+	n.settings = &settings{own: o.Agree, cluster: n.Cluster, elapsed: o.Clock.Elapsed, log: o.Log}
+	n.survey = &survey{cluster: n.Cluster, settings: n.settings}
+	return n
 }
 
 // start starts a node on its parts. The node closes them.
@@ -179,45 +64,47 @@ func start(o Options, p parts) (*Node, error) {
 		o.server = o.ID
 	}
 	n := newNode(o, p)
-	n.clockAt = n.clock.Elapsed()
-	if err := n.recallNote(); err != nil {
+	n.replica.time.at = o.Clock.Elapsed()
+	now, err := n.notes.recall()
+	if err != nil {
 		return nil, err
+	}
+	if now != 0 {
+		n.replica.time.noted = now - o.Clock.Elapsed()
 	}
 	if err := p.guarded.discardConflicting(p.logs); err != nil {
 		return nil, err
 	}
-	if err := n.checkFormat(); err != nil {
+	if err := checkFormat(p.logs); err != nil {
 		return nil, err
 	}
 	if p.wire != nil {
-		p.wire.stop = n.stop
+		p.wire.stop = n.life.stop
 	}
 	if err := n.startRaft(); err != nil {
 		return nil, err
 	}
 	n.started.Store(true)
-	n.loops.Add(5)
 	if p.wire != nil {
 		admits := n.admits
 		p.wire.l.admits.Store(&admits)
-		n.loops.Go(n.askPeers)
-		n.loops.Go(n.leadAlone)
+		n.life.start(n.survey.run)
+		n.life.start(n.leadAlone)
 	}
-	go n.takeNotes()
-	go n.compact()
-	go n.lead()
-	go n.propose()
-	go n.answers()
+	for _, loop := range []func(){func() { n.notes.keep(n.life.stop) }, n.compact.run, n.lead, n.Primary.run, n.answers} {
+		n.life.start(loop)
+	}
 	return n, nil
 }
 
-// startRaft starts Raft.
+// startRaft starts Raft, and joins it with the parts.
 func (n *Node) startRaft() error {
 	p := &n.parts
 	return p.guarded.apart(func() (err error) {
 		c := n.o.config()
 		n.lease = c.LeaderLeaseTimeout
-		n.raft, err = raft.NewRaft(c, (*fsm)(n), p.logs, p.stable, p.snapshots, p.transport)
+		n.raft, err = raft.NewRaft(c, n.replica, p.logs, p.stable, p.snapshots, p.transport)
+		n.Cluster.raft, n.compact.raft = n.raft, n.raft
 		return err
 	})
 }
@@ -247,14 +134,11 @@ func bootstrap(o Options, p parts, members ...raft.Server) error {
 func (n *Node) Close() error {
 	var err error
 	n.stopOnce.Do(func() {
-		n.abdicateAny(raft.ErrRaftShutdown)
-		n.mu.Lock() // whoever adds to loops holds it, and looks at stop before
-		close(n.stop)
-		n.mu.Unlock()
+		n.replica.abdicateAny(raft.ErrRaftShutdown)
 		// Raft is shut down last: it then forgets accepted entries that its goroutine for Apply has not taken yet, and
 		// whoever waits for them would wait for ever. Peers hear nothing any more, so a leader answers for all others
 		// within a lease timeout.
-		n.loops.Wait()
+		n.life.end()
 		err = n.raft.Shutdown().Error()
 		if n.parts.close != nil {
 			if cerr := n.parts.close(); err == nil {
@@ -265,25 +149,14 @@ func (n *Node) Close() error {
 	return err
 }
 
-// request makes a request of Raft and waits for the answer, as Close does. It returns raft.ErrRaftShutdown if the node
-// stops.
-func (n *Node) request(make func() raft.Future) error {
-	n.mu.Lock()
-	if stopped(n.stop) {
-		n.mu.Unlock()
-		return raft.ErrRaftShutdown
-	}
-	n.loops.Add(1)
-	n.mu.Unlock()
-	defer n.loops.Done()
-	return make().Error()
-}
+// ID returns the node's raft-id.
+func (n *Node) ID() string { return n.o.ID }
 
 // Leader returns where clients reach the node that decides, or "" if this node knows of none. A Raft leader whose epoch
 // is not open yet decides nothing.
 func (n *Node) Leader() string {
 	server, _, client := n.decides()
-	if server == n.o.server && (n.turn.Load() == 0 || n.handing.Load()) {
+	if server == n.o.server && (n.Turn() == 0 || n.handing.Load()) {
 		return ""
 	}
 	return client
@@ -294,30 +167,14 @@ func (n *Node) Leader() string {
 func (n *Node) decides() (server, peer, client string) {
 	at, leader := n.raft.LeaderWithID()
 	server, peer = string(leader), string(at)
-	n.mu.Lock()
-	epoch, client := n.heard()
-	behind := n.behind()
-	n.mu.Unlock()
+	epoch, client, applied := n.replica.heard()
 	switch {
-	case server == "" || epoch.node != nodeNumber(server) && !behind:
+	case server == "" || epoch.node != nodeNumber(server) && !(n.Turn() == 0 && n.survey.behind(applied)):
 		return "", "", ""
 	case epoch.node != nodeNumber(server): // the epoch is an old one, of another node
 		client = n.parts.wire.l.peer(leader).Client
 	}
 	return server, peer, client
-}
-
-// behind reports whether this node does not have all entries yet that the others had when it started. The lock is held.
-func (n *Node) behind() bool {
-	return n.turn.Load() == 0 && n.parts.wire != nil && (n.goal == 0 || n.applied < n.goal)
-}
-
-// heard returns the newest epoch that this node knows of, and where clients reach its primary. The lock is held.
-func (n *Node) heard() (epoch id, address string) {
-	if n.rebuilding {
-		return n.overheard.epoch, n.overheard.address
-	}
-	return n.machine.epoch, n.machine.address
 }
 
 // Peer returns the address at which peers dial the node that decides. It returns "" if this node decides, or knows of
@@ -331,10 +188,36 @@ func (n *Node) Peer() string {
 }
 
 // Ready reports whether the node's table is what its log says. It is not while the table is being rebuilt.
-func (n *Node) Ready() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return !n.rebuilding && !n.failed
+func (n *Node) Ready() bool { return n.replica.ready() }
+
+// Now returns the time for decisions while the node's own epoch is open, and the replicated time otherwise.
+func (n *Node) Now() int64 {
+	if now, open := n.now(); open {
+		return now
+	}
+	return n.replica.now()
+}
+
+// Expired returns the time up to which a node that does not decide may drop expired keys, or 0 while it may drop none.
+// It is one group behind the replicated time: a decision in the next group may be older than the last group's clock,
+// and may have changed a part of a state that had not expired then.
+func (n *Node) Expired() int64 { return n.replica.expired() }
+
+// Snapshot makes a snapshot, and blocks until it is durable. It returns ErrNotReady while the table is being rebuilt,
+// and if the node abdicates meanwhile.
+func (n *Node) Snapshot() error { return n.compact.snapshot() }
+
+// VotersSay returns what the other voters that answer say of one of the settings of Options.Agree.
+func (n *Node) VotersSay(name string) []string { return n.settings.votersSay(name) }
+
+// SetTimeouts changes the timeouts of a running node: see Options.
+func (n *Node) SetTimeouts(heartbeat, election time.Duration) error {
+	c := n.raft.ReloadableConfig()
+	c.HeartbeatTimeout, c.ElectionTimeout = orDefault(heartbeat, defaultHeartbeat), orDefault(election, defaultElection)
+	if c.HeartbeatTimeout < n.lease {
+		return fmt.Errorf("the lease timeout is %v since the start, and the heartbeat timeout must not be less", n.lease)
+	}
+	return n.raft.ReloadConfig(c)
 }
 
 // leadRetry is how soon a node looks again whether it can lead.
@@ -345,16 +228,16 @@ const leadRetry = 100 * time.Millisecond
 // LeaderCh merges notifications: a node that has lost the leadership and regained it may see a single "true". So lead
 // takes one only as a hint to look again. If an epoch stayed open meanwhile, the fence finds out.
 func (n *Node) lead() {
-	defer n.loops.Done()
+	var refused refusals
 	tick := time.NewTicker(leadRetry)
 	defer tick.Stop()
 	for {
 		select {
-		case <-n.stop:
+		case <-n.life.stop:
 			return
 		case leads := <-n.raft.LeaderCh():
 			if !leads {
-				n.abdicateAny(raft.ErrLeadershipLost)
+				n.replica.abdicateAny(raft.ErrLeadershipLost)
 			}
 		case <-n.retry:
 		case <-tick.C:
@@ -364,7 +247,9 @@ func (n *Node) lead() {
 			if err != nil {
 				n.log.Info("the node leads, but its epoch has not begun", "err", err)
 			}
-			n.watchTransfer(err)
+			if refused.stuck(err) {
+				n.replica.giveUp(errStuckTransfer)
+			}
 		}
 	}
 }
@@ -374,123 +259,26 @@ func (n *Node) open() error {
 	if err := n.raft.Barrier(enqueueTimeout).Error(); err != nil {
 		return err
 	}
-	format, err := n.chooseFormat()
+	format, err := n.format(n.replica.format())
 	if err != nil {
 		return err
 	}
 	var nonce [8]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	own := id{node: nodeNumber(n.o.server), nonce: binary.LittleEndian.Uint64(nonce[:]) | 1}
-	n.mu.Lock()
-	if n.rebuilding || n.failed {
-		n.mu.Unlock()
-		return ErrNotReady
+	e, err := n.replica.ask(own, format, n.o.Address)
+	if err != nil {
+		return err
 	}
-	n.machine.ask(own)
-	e := entry{format: format, kind: kindEpoch, epoch: own, after: n.machine.epoch, clock: n.beginning(), address: n.o.Address}
-	n.mu.Unlock()
 	if err := n.raft.Apply(e.appendTo(nil), enqueueTimeout).Error(); err != nil {
 		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.machine.own != own {
-		return ErrNotReady
-	}
-	n.turns++
-	n.primary = primary{epoch: own, format: format, start: n.machine.clock, since: n.clockAt}
-	n.confirmed()
-	n.table.Lead(n.primary.start-n.primary.since, &n.gate, func() { signal(n.dirtied) })
-	n.turn.Store(n.turns)
-	signal(n.kick) // with the next entry, the others learn at once that the Epoch is committed; without one, Raft tells them 50 ms later
-	n.log.Info("this node leads", "epoch", own.String(), "term", n.machine.term)
-	n.changed()
-	return nil
+	return n.replica.opened(own, format)
 }
 
-// maxAhead is the most by which a new epoch moves the time ahead of the last replicated time plus what has elapsed
-// since.
-const maxAhead = int64(250 * time.Millisecond)
-
-// beginning returns the time at which an epoch of this node would begin. It is the wall clock's time, but no earlier
-// than the last replicated time plus what has elapsed since, and at most maxAhead later. If no time was ever
-// replicated, it is the wall clock's.
-func (n *Node) beginning() int64 {
-	wall := n.clock.Wall()
-	if n.machine.clock == 0 {
-		return wall
-	}
-	least := n.reached()
-	return max(least, min(wall, least+maxAhead))
-}
-
-// nodeNumber returns the number of a node in the ids of its epochs. Two nodes may share a number, because each id also
-// has a random part.
-func nodeNumber(name string) uint64 {
-	h := uint64(14695981039346656037) // FNV-1a
-	for i := range len(name) {
-		h = (h ^ uint64(name[i])) * 1099511628211
-	}
-	return h
-}
-
-// abdicate closes the epoch if it is open. It is called from outside of Apply.
-func (n *Node) abdicate(epoch id, cause error) {
-	n.mu.Lock()
-	var told []waiter
-	if n.machine.own == epoch && n.machine.close() {
-		told = n.closed(cause)
-	}
-	n.mu.Unlock()
-	tell(told, ErrUnknown)
-}
-
-func (n *Node) abdicateAny(cause error) {
-	n.mu.Lock()
-	epoch := n.machine.own
-	n.mu.Unlock()
-	if epoch != (id{}) {
-		n.abdicate(epoch, cause)
-	}
-}
-
-// closed does what follows when the machine has closed the node's own epoch. It returns the waiters whose outcome is
-// now unknown. The lock is held, so no entry is applied while decisions may still use the table. It does not call Raft.
-func (n *Node) closed(cause error) []waiter {
-	n.broken++
-	told := n.primary.waiters
-	led := n.turn.Load() != 0
-	n.turn.Store(0)
-	n.primary = primary{}
-	if led {
-		n.draining.Lock() // no drain is in progress, and none begins
-		n.table.Follow()
-		n.draining.Unlock()
-		n.log.Warn("this node no longer leads", "cause", cause)
-		n.rebuildSoon()
-		n.changed()
-	}
-	return told
-}
-
-func tell(all []waiter, err error) {
-	for _, w := range all {
-		w.fn(err)
-	}
-}
-
+// changed tells the server that another node decides, or none.
 func (n *Node) changed() {
 	if n.o.Changed != nil && n.started.Load() {
 		n.o.Changed()
 	}
-}
-
-// fail ends the node's part in the cluster, unless err only says that the node stops. The lock is held.
-func (n *Node) fail(err error) {
-	if n.failed || errors.Is(err, raft.ErrRaftShutdown) {
-		return
-	}
-	n.failed = true
-	n.log.Error("the node stops", "err", err)
-	n.o.Fatal(err)
 }

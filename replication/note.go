@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -89,46 +90,56 @@ func lastClock(logs raft.LogStore) (int64, error) {
 	return 0, err
 }
 
-// recallNote sets the time from which the replicated time has advanced, if the machine has run since the note was
-// written. The errors are ErrClock, errFiles for a log that does not reach what the note says, ErrNewer, and those of the system.
-func (n *Node) recallNote() error {
-	if n.clock.Boot == nil || n.parts.note == "" {
-		return nil
+// notes are the note of a running node.
+type notes struct {
+	path      string // "" for none
+	clock     Clock
+	logs      raft.LogStore
+	snapshots *snapshotStore
+	stores    *stores // nil for a node in memory
+	log       *slog.Logger
+	// reached returns the earliest value that the replicated time can have now, and false before the first.
+	reached func() (at int64, known bool)
+}
+
+// recall returns the time that the replicated time has reached now, if the machine has run since the note was written, and else
+// 0. The errors are ErrClock, errFiles for a log that does not reach what the note says, ErrNewer, and those of the system.
+func (n *notes) recall() (now int64, err error) {
+	if n.clock.Boot == nil || n.path == "" {
+		return 0, nil
 	}
-	was, now, err := readNote(n.parts.note, n.clock, n.parts.logs)
+	was, now, err := readNote(n.path, n.clock, n.logs)
 	switch {
 	case errors.Is(err, disk.ErrDamaged):
 		n.log.Warn("the note of the time is damaged: while no node ran, the time of limits has stood still", "err", err)
-		return nil
+		return 0, nil
 	case errors.Is(err, disk.ErrNewer):
-		return ofFile(n.parts.note, err)
+		return 0, ofFile(n.path, err)
 	case err != nil || was == nil:
-		return err
+		return 0, err
 	}
-	if s := n.parts.stores; s != nil {
-		if err := s.reaches(n.parts.snapshots, was.Last); err != nil {
-			return err
+	if n.stores != nil {
+		if err := n.stores.reaches(n.snapshots, was.Last); err != nil {
+			return 0, err
 		}
 	}
-	n.noted = now - n.clock.Elapsed()
-	return nil
+	return now, nil
 }
 
-// takeNotes writes the note until the node stops, and at times makes the end of the log durable.
-func (n *Node) takeNotes() {
-	defer n.loops.Done()
+// keep writes the note until the node stops, and at times makes the end of the log durable.
+func (n *notes) keep(stop <-chan struct{}) {
 	tick := time.NewTicker(noteEvery)
 	defer tick.Stop()
 	for written := 1; ; written++ {
 		select {
-		case <-n.stop:
+		case <-stop:
 			return
 		case <-tick.C:
 		}
-		if err := n.writeNote(); err != nil {
+		if err := n.write(); err != nil {
 			n.log.Warn("the note of the time cannot be written", "err", err)
 		}
-		if s := n.parts.stores; s != nil && written%lastEvery == 0 {
+		if s := n.stores; s != nil && written%lastEvery == 0 {
 			if err := s.last.reach(s.log); err != nil {
 				n.log.Warn("the end of the log cannot be noted", "err", err)
 			}
@@ -136,24 +147,23 @@ func (n *Node) takeNotes() {
 	}
 }
 
-func (n *Node) writeNote() error {
-	if n.clock.Boot == nil || n.parts.note == "" {
+// write writes the note.
+func (n *notes) write() error {
+	if n.clock.Boot == nil || n.path == "" {
 		return nil
 	}
-	n.mu.Lock()
-	was := note{Clock: n.reached()}
+	at, known := n.reached()
+	was := note{Clock: at}
 	was.Boot, was.Elapsed = n.clock.Boot()
-	unknown := n.machine.clock == 0
-	n.mu.Unlock()
-	if unknown || was.Boot == 0 {
+	if !known || was.Boot == 0 {
 		return nil
 	}
-	if s := n.parts.stores; s != nil {
+	if s := n.stores; s != nil {
 		s.last.mu.Lock() // so that nothing is cut off meanwhile
 		defer s.last.mu.Unlock()
 		was.Last, _ = s.log.LastIndex() // never fails
 	}
-	return disk.NoteRecord(disk.OS{}, n.parts.note, noteKind, was)
+	return disk.NoteRecord(disk.OS{}, n.path, noteKind, was)
 }
 
 // forgetNote removes the note in a directory, if there is one.
@@ -163,14 +173,4 @@ func forgetNote(fsys disk.FS, dir string) error {
 		return nil
 	}
 	return err
-}
-
-// reached returns the earliest value that the replicated time can have now, by what has elapsed. The lock is held.
-func (n *Node) reached() int64 {
-	elapsed := n.clock.Elapsed()
-	at := n.machine.clock + elapsed - n.clockAt
-	if n.noted != 0 {
-		at = max(at, n.noted+elapsed)
-	}
-	return at
 }

@@ -29,14 +29,19 @@ type Disk struct {
 	segment int64 // bytes at which a segment of the log is full, in tests; 0: segmentBytes
 }
 
-// The node's directory has a file "node", which says whose it is, Raft's log, the index that the log must reach, the
-// votes, and the snapshots. "node" is the last that is made, so where it is, the others are.
-const (
-	nodeFile     = "node"
-	logDir       = "log"
-	voteFile     = "vote.db"
-	snapshotsDir = "snapshots"
-)
+// parts are where Raft stores its data, and what it talks through.
+type parts struct {
+	logs      raft.LogStore
+	stable    raft.StableStore
+	guarded   *guarded // below logs
+	snapshots *snapshotStore
+	transport raft.Transport
+	wire      *wire        // the transport, nil for one in memory
+	who       *identity    // nil for a node in memory
+	stores    *stores      // nil for a node in memory
+	note      string       // the path of the note, "" for none
+	close     func() error // after Raft has stopped
+}
 
 // Open starts a node on its directory. If the ID in the options is empty, Open takes the one in the directory, or draws
 // a new one.

@@ -195,22 +195,21 @@ func TestNodesOnDisks(t *testing.T) {
 		_, leader := f.raft.LeaderWithID()
 		return f.parts.wire.l.peer(leader).Client != ""
 	})
-	f.mu.Lock()
-	present := f.machine.epoch
-	f.machine.epoch.node++
-	f.mu.Unlock()
+	f.replica.mu.Lock()
+	present := f.replica.machine.epoch
+	f.replica.machine.epoch.node++
+	f.replica.mu.Unlock()
 	if got := f.Leader() + f.Peer(); got != "" {
 		t.Errorf("before the next epoch begins, %q leads", got)
 	}
-	f.mu.Lock()
-	f.goal = 1 << 62
-	f.mu.Unlock()
+	f.survey.goal.Store(1 << 62)
 	if f.Leader() != "client-"+n.ID() || f.Peer() != addresses[slices.Index(nodes, n)] {
 		t.Errorf("a node that lags forwards to %q and redirects to %q", f.Peer(), f.Leader())
 	}
-	f.mu.Lock()
-	f.machine.epoch, f.goal = present, 1
-	f.mu.Unlock()
+	f.replica.mu.Lock()
+	f.replica.machine.epoch = present
+	f.replica.mu.Unlock()
+	f.survey.goal.Store(1)
 	members, err := nodes[1].Members()
 	if err != nil || len(members) != 3 || !members[2].Voter {
 		t.Errorf("%+v, %v", members, err)
@@ -286,7 +285,7 @@ func TestTransportKeepsWhatIsOptional(t *testing.T) {
 	if _, ok := w.(raft.WithClose); !ok {
 		t.Error("no Close")
 	}
-	var f raft.FSM = &fsm{}
+	var f raft.FSM = &replica{}
 	if _, ok := f.(raft.ConfigurationStore); !ok {
 		t.Error("no StoreConfiguration")
 	}

@@ -487,9 +487,9 @@ func (p *partsCluster) converge() {
 		if got := p.tables[m].contents(p.t, far); !maps.Equal(got, first) {
 			p.fail("%s holds %q\nwant %q", m.address, got, first)
 		}
-		m.node.mu.Lock()
-		hashes[m.node.hashes.done] = true
-		m.node.mu.Unlock()
+		m.node.replica.mu.Lock()
+		hashes[m.node.replica.hashes.done] = true
+		m.node.replica.mu.Unlock()
 	}
 	if len(hashes) != 1 || hashes[hashed{}] {
 		p.fail("the hashes are %v", hashes)

@@ -131,7 +131,7 @@ func TestRaftIsGivenBytes(t *testing.T) {
 		defer k.close()
 		m := k.leader()
 		const group = 100 // bytes, about
-		m.node.o.TrailingBytes = 200 * group
+		m.node.compact.trailing = 200 * group
 		for range 1000 {
 			m.table.decide(strings.Repeat("x", group), "k")
 			m.table.mu.Lock()
@@ -487,14 +487,14 @@ func TestGrowthMakesOneSnapshot(t *testing.T) {
 		defer c.close()
 		m := c.leader()
 		c.answered(m)
-		n := m.node
-		n.mu.Lock()
-		n.grew(int(n.o.snapshotAfter()))
-		for len(n.grown) > 0 { // the next snapshot is on its way, but cannot begin yet
+		k := m.node.compact
+		m.node.replica.mu.Lock()
+		k.grew(int(k.after))
+		for len(k.grown) > 0 { // the next snapshot is on its way, but cannot begin yet
 			runtime.Gosched()
 		}
-		n.grew(1)
-		n.mu.Unlock()
+		k.grew(1)
+		m.node.replica.mu.Unlock()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		c.mu.Lock()

@@ -1,7 +1,13 @@
 package replication
 
 import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/raft"
 
 	"limitdb/internal/journal"
 )
@@ -29,6 +35,8 @@ const (
 	writeDelay = time.Millisecond
 	// enqueueTimeout is how long Raft may take to accept a proposal.
 	enqueueTimeout = 3 * time.Second
+	// finishRounds is the most groups that finish waits for.
+	finishRounds = 100
 	// maxProposed is the most entries that are proposed and not answered.
 	maxProposed = 64
 	// drainBytes is about how many bytes of records are drained before they are proposed. A longer drain continues
@@ -38,8 +46,45 @@ const (
 	keepBuffer = 2 * drainBytes
 )
 
-// primary is the state of an open epoch. The node's lock guards it.
-type primary struct {
+// Primary is the part of a node that decides while the node's own epoch is open.
+type Primary struct {
+	table   Table
+	elapsed func() int64 // the node's monotonic time, ns
+	life    *lifetime
+	lease   time.Duration // the lease timeout
+	// send gives an entry to Raft. lost is told of an epoch one of whose entries may not be in the log.
+	send func(entry []byte) outcome
+	lost func(epoch id, cause error)
+
+	gate                    journal.Gate
+	dirtied, kick, advanced chan struct{}
+	proposed                chan proposal
+	unkicked                atomic.Bool
+
+	// turn is not 0 while the node's own epoch is open and decisions use the table. Each epoch has another turn. It is
+	// changed under mu.
+	turn atomic.Uint64
+	// until is the Elapsed up to which Deciding allows decisions.
+	until atomic.Int64
+
+	// buf, and the sequence of an epoch's last batch, belong to the proposer.
+	buf        journal.Buffer
+	sequence   uint64
+	sequenceOf uint64 // a turn
+	lastClock  int64  // of the turn's last group
+
+	// draining is held while the table is cut and drained. Whoever holds it takes no other lock of the node.
+	draining sync.Mutex
+
+	// mu guards the fields below. The replica's lock may be held outside of it.
+	mu    sync.Mutex
+	turns uint64 // epochs that this node has opened
+	reign        // of the open epoch
+	sizes groupSizes
+}
+
+// reign is the state of an open epoch.
+type reign struct {
 	epoch    id
 	format   uint8
 	begun    uint64 // drains
@@ -55,80 +100,157 @@ type waiter struct {
 	fn func(error)
 }
 
+// outcome is what becomes of an entry: Error blocks until it is committed, or may not be.
+type outcome interface{ Error() error }
+
+func newPrimary(table Table, elapsed func() int64, life *lifetime) *Primary {
+	return &Primary{
+		table: table, elapsed: elapsed, life: life,
+		dirtied: make(chan struct{}, 1), kick: make(chan struct{}, 1), advanced: make(chan struct{}, 1), proposed: make(chan proposal, maxProposed),
+	}
+}
+
+// begin lets decisions use the table. start is the time of the first one at the Elapsed since. The replica's lock is held.
+func (p *Primary) begin(epoch id, format uint8, start, since int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turns++
+	p.reign = reign{epoch: epoch, format: format, start: start, since: since}
+	p.confirmed()
+	p.table.Lead(start-since, &p.gate, func() { signal(p.dirtied) })
+	p.turn.Store(p.turns)
+	signal(p.kick) // with the next entry, the others learn at once that the Epoch is committed; without one, Raft tells them 50 ms later
+}
+
+// end ends all decisions. It returns the waiters, whose outcome is now unknown, and whether decisions used the table. The
+// replica's lock is held, so no entry is applied while they may still do so.
+func (p *Primary) end() (told []waiter, led bool) {
+	p.mu.Lock()
+	told, led = p.waiters, p.turn.Load() != 0
+	p.turn.Store(0)
+	p.reign = reign{}
+	p.mu.Unlock()
+	if led {
+		p.draining.Lock() // no drain is in progress, and none begins
+		p.table.Follow()
+		p.draining.Unlock()
+	}
+	return told, led
+}
+
+// acceptedOne counts an accepted group, and returns the waiters whose outcome is now known.
+func (p *Primary) acceptedOne() []waiter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.accepted++
+	p.confirmed()
+	signal(p.advanced)
+	return p.released()
+}
+
+func tell(all []waiter, err error) {
+	for _, w := range all {
+		w.fn(err)
+	}
+}
+
 // Wait calls fn once: with nil when everything that a reply can depend on now is accepted, or with ErrUnknown if the
 // node abdicates before that. turn is what Turn returned before the first decision that the reply reports. fn must not
 // block; it may be called before Wait returns. The drain begins at the next Kick.
-func (n *Node) Wait(turn uint64, fn func(error)) {
-	n.mu.Lock()
-	if turn == 0 || turn != n.turn.Load() {
-		n.mu.Unlock()
+func (p *Primary) Wait(turn uint64, fn func(error)) {
+	p.mu.Lock()
+	if turn == 0 || turn != p.turn.Load() {
+		p.mu.Unlock()
 		fn(ErrUnknown)
 		return
 	}
-	n.primary.waiters = append(n.primary.waiters, waiter{n.primary.begun + 1, fn})
-	n.mu.Unlock()
-	n.unkicked.Store(true)
+	p.waiters = append(p.waiters, waiter{p.begun + 1, fn})
+	p.mu.Unlock()
+	p.unkicked.Store(true)
 }
 
 // Kick starts a drain if anybody waits for one. It is cheap if nobody does.
-func (n *Node) Kick() {
-	if n.unkicked.Load() && n.unkicked.Swap(false) {
-		signal(n.kick)
+func (p *Primary) Kick() {
+	if p.unkicked.Load() && p.unkicked.Swap(false) {
+		signal(p.kick)
 	}
 }
 
+// await waits until everything that was decided before in a turn is accepted. It returns ErrUnknown if the epoch ends
+// before that, and raft.ErrRaftShutdown if the node stops.
+func (p *Primary) await(turn uint64) error {
+	done := make(chan error, 1)
+	p.Wait(turn, func(err error) { done <- err })
+	p.Kick()
+	select {
+	case err := <-done:
+		return err
+	case <-p.life.stop:
+		return raft.ErrRaftShutdown
+	}
+}
+
+// finish stops decisions, and waits until every decision is accepted.
+func (p *Primary) finish() error {
+	turn := p.turn.Load()
+	p.table.Pause()
+	quiet := 0 // groups in a row behind which nothing was decided
+	for range finishRounds {
+		switch err := p.await(turn); {
+		case errors.Is(err, raft.ErrRaftShutdown):
+			return err
+		case err != nil:
+			return fmt.Errorf("replication: the leadership was lost: %w", err)
+		}
+		if quiet++; p.table.Dirty() || p.waited() {
+			quiet = 0
+		}
+		if quiet == 2 {
+			break
+		}
+	}
+	return nil
+}
+
 // Turn returns the number of this node's open epoch, or 0 if none is open. Make decisions only while it is not 0.
-func (n *Node) Turn() uint64 { return n.turn.Load() }
+func (p *Primary) Turn() uint64 { return p.turn.Load() }
 
 // Deciding returns Turn, for decisions whose replies do not wait. It also returns 0 if the node has not heard from a
 // majority for so long that another node may lead: the oldest unaccepted group was begun a lease timeout ago or, with
 // none in flight, the last group was accepted so long ago that another one should have been.
-func (n *Node) Deciding() uint64 {
-	turn := n.turn.Load()
-	if turn != 0 && n.clock.Elapsed() > n.until.Load() {
+func (p *Primary) Deciding() uint64 {
+	turn := p.turn.Load()
+	if turn != 0 && p.elapsed() > p.until.Load() {
 		return 0
 	}
 	return turn
 }
 
 // confirmed extends the time until which Deciding allows decisions. The lock is held.
-func (n *Node) confirmed() {
-	p, until := &n.primary, n.clock.Elapsed()+int64(idle)
+func (p *Primary) confirmed() {
+	until := p.elapsed() + int64(idle)
 	if p.flying() {
 		until = p.asked
 	}
-	n.until.Store(until + int64(n.lease))
+	p.until.Store(until + int64(p.lease))
 }
 
-// Expired returns the time up to which a node that does not decide may drop expired keys, or 0 while it may drop none.
-// It is one group behind the replicated time: a decision in the next group may be older than the last group's clock,
-// and may have changed a part of a state that had not expired then.
-func (n *Node) Expired() int64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.turn.Load() != 0 || n.rebuilding || n.failed {
-		return 0
-	}
-	return n.machine.earlier
+// now returns the time for decisions, while an epoch is open.
+func (p *Primary) now() (now int64, open bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.start + p.elapsed() - p.since, p.turn.Load() != 0
 }
 
-// Now returns the time for decisions while the node's own epoch is open, and the replicated time otherwise.
-func (n *Node) Now() int64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.nowLocked()
+// logged reports whether everything in the table has been accepted.
+func (p *Primary) logged() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.turn.Load() == 0 || p.begun == p.accepted && !p.table.Dirty()
 }
 
-func (n *Node) nowLocked() int64 {
-	if n.turn.Load() == 0 {
-		return n.machine.clock
-	}
-	return n.primary.start + n.clock.Elapsed() - n.primary.since
-}
-
-// propose drains and proposes until the node stops.
-func (n *Node) propose() {
-	defer n.loops.Done()
+// run drains and proposes until the node stops.
+func (p *Primary) run() {
 	soon := time.NewTimer(writeDelay)
 	soon.Stop()
 	tick := time.NewTimer(idle)
@@ -137,12 +259,12 @@ func (n *Node) propose() {
 	owing, idling := false, false
 	for armed := false; ; {
 		select {
-		case <-n.stop:
+		case <-p.life.stop:
 			return
-		case <-n.kick:
+		case <-p.kick:
 			owing = true
-		case <-n.advanced:
-		case <-n.dirtied:
+		case <-p.advanced:
+		case <-p.dirtied:
 			if !armed {
 				soon.Reset(writeDelay)
 				armed = true
@@ -154,70 +276,70 @@ func (n *Node) propose() {
 			tick.Reset(idle)
 			idling = true
 		}
-		if (owing || idling) && n.room() {
-			if n.drain() {
+		if (owing || idling) && p.room() {
+			if p.drain() {
 				tick.Reset(idle)
 			}
 			owing, idling = false, false
 		}
 		if !owing {
-			owing = n.waited()
+			owing = p.waited()
 		}
 	}
 }
 
-// flying reports whether a group is in flight: begun and not accepted yet. The node's lock is held.
-func (p *primary) flying() bool { return p.begun > p.accepted }
+// flying reports whether a group is in flight: begun and not accepted yet. The lock is held.
+func (r *reign) flying() bool { return r.begun > r.accepted }
 
 // room reports whether another group may be proposed.
-func (n *Node) room() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return !n.primary.flying()
+func (p *Primary) room() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.flying()
 }
 
 // waited reports whether somebody waits for a drain that has been kicked but has not begun.
-func (n *Node) waited() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := &n.primary
-	return len(p.waiters) > 0 && p.waiters[len(p.waiters)-1].at > p.begun && !n.unkicked.Load()
+func (p *Primary) waited() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiters) > 0 && p.waiters[len(p.waiters)-1].at > p.begun && !p.unkicked.Load()
 }
 
 // drain proposes the changes of the table as one group, and reports whether it did.
-func (n *Node) drain() bool {
-	n.mu.Lock()
-	turn, in := n.turn.Load(), entry{kind: kindBatch, format: n.primary.format, epoch: n.primary.epoch}
-	n.primary.begun++ // before the cut: whoever waits from now on waits for the next drain
-	n.primary.asked = n.clock.Elapsed()
-	n.confirmed()
-	n.mu.Unlock()
+func (p *Primary) drain() bool {
+	p.mu.Lock()
+	turn, in := p.turn.Load(), entry{kind: kindBatch, format: p.format, epoch: p.epoch}
 	if turn == 0 {
+		p.mu.Unlock()
 		return false
 	}
-	if n.sequenceOf != turn {
-		n.sequenceOf, n.sequence, n.lastClock = turn, 0, 0
+	p.begun++ // before the cut: whoever waits from now on waits for the next drain
+	p.asked = p.elapsed()
+	p.confirmed()
+	p.mu.Unlock()
+	if p.sequenceOf != turn {
+		p.sequenceOf, p.sequence, p.lastClock = turn, 0, 0
 	}
-	buf := &n.buf
+	buf := &p.buf
 	size := 0
 	var clock int64
 	for first, more := true, true; more; first = false {
 		var open bool
-		if more, open = n.take(turn, first, buf); !open {
+		if more, open = p.take(turn, first, buf); !open {
 			return false // the machine drops the unfinished group
 		}
-		n.mu.Lock()
-		clock = n.nowLocked() // after the drain: no decision in it is later
+		p.mu.Lock()
+		clock = p.start + p.elapsed() - p.since // after the drain: no decision in it is later
 		if size += len(buf.Bytes); !more {
-			n.sizes.add(size)
+			p.sizes.add(size)
 		}
-		over := n.turn.Load() != turn
-		n.mu.Unlock()
-		if over || !n.proposeBatches(in, clock, buf.Bytes, !more) {
+		over := p.turn.Load() != turn
+		p.mu.Unlock()
+		if over || !p.propose(in, clock, buf.Bytes, !more) {
 			return false
 		}
 	}
-	n.lastClock = clock
+	p.lastClock = clock
 	if cap(buf.Bytes) > keepBuffer {
 		buf.Bytes = nil
 	}
@@ -226,31 +348,31 @@ func (n *Node) drain() bool {
 
 // take fills buf with changes of the table and reports whether there may be more. If first is set, it cuts the table
 // before. open is false if the epoch of turn is over.
-func (n *Node) take(turn uint64, first bool, buf *journal.Buffer) (more, open bool) {
-	n.draining.Lock()
-	defer n.draining.Unlock()
-	if n.turn.Load() != turn {
+func (p *Primary) take(turn uint64, first bool, buf *journal.Buffer) (more, open bool) {
+	p.draining.Lock()
+	defer p.draining.Unlock()
+	if p.turn.Load() != turn {
 		return false, false
 	}
 	if first {
-		n.gate.Close()
-		n.table.Cut(n.lastClock)
-		n.gate.Open()
+		p.gate.Close()
+		p.table.Cut(p.lastClock)
+		p.gate.Open()
 	}
 	buf.Reset(0)
-	return n.table.Drain(buf, drainBytes), true
+	return p.table.Drain(buf, drainBytes), true
 }
 
-// proposeBatches proposes records as one or more batches of a group, each like e. If last is set, they end the group.
-// It reports whether the node still runs.
-func (n *Node) proposeBatches(e entry, clock int64, records []byte, last bool) bool {
+// propose proposes records as one or more batches of a group, each like e. If last is set, they end the group. It
+// reports whether the node still runs.
+func (p *Primary) propose(e entry, clock int64, records []byte, last bool) bool {
 	for {
 		batch, rest := nextBatch(records)
-		n.sequence++
-		e.sequence, e.clock, e.last, e.records = n.sequence, clock, last && len(rest) == 0, batch
+		p.sequence++
+		e.sequence, e.clock, e.last, e.records = p.sequence, clock, last && len(rest) == 0, batch
 		select {
-		case n.proposed <- proposal{e.epoch, n.raft.Apply(e.appendTo(make([]byte, 0, entryHead+len(batch))), enqueueTimeout)}:
-		case <-n.stop:
+		case p.proposed <- proposal{e.epoch, p.send(e.appendTo(make([]byte, 0, entryHead+len(batch))))}:
+		case <-p.life.stop:
 			return false
 		}
 		if len(rest) == 0 {
@@ -272,34 +394,33 @@ func nextBatch(records []byte) (batch, rest []byte) {
 
 // proposal is a batch that was given to Raft.
 type proposal struct {
-	epoch  id
-	future interface{ Error() error }
+	epoch   id
+	outcome outcome
 }
 
 // answers waits for the outcome of the proposals. One that fails ends its epoch: it may be in the log or not, and its
 // successors cannot pass the fence.
-func (n *Node) answers() {
-	defer n.loops.Done()
+func (p *Primary) answers() {
 	for {
 		select {
-		case <-n.stop:
+		case <-p.life.stop:
 			return
-		case p := <-n.proposed:
-			if err := p.future.Error(); err != nil {
-				n.abdicate(p.epoch, err)
+		case one := <-p.proposed:
+			if err := one.outcome.Error(); err != nil {
+				p.lost(one.epoch, err)
 			}
 		}
 	}
 }
 
-// released removes the waiters whose drain was accepted, and returns them. The node's lock is held.
-func (p *primary) released() []waiter {
+// released removes the waiters whose drain was accepted, and returns them. The lock is held.
+func (r *reign) released() []waiter {
 	i := 0
-	for i < len(p.waiters) && p.waiters[i].at <= p.accepted {
+	for i < len(r.waiters) && r.waiters[i].at <= r.accepted {
 		i++
 	}
-	done := p.waiters[:i:i]
-	p.waiters = p.waiters[i:]
+	done := r.waiters[:i:i]
+	r.waiters = r.waiters[i:]
 	return done
 }
 

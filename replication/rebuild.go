@@ -15,105 +15,61 @@ import (
 var errOvertaken = errors.New("overtaken by a snapshot")
 
 // rebuildSoon starts to rebuild the table. The lock is held.
-func (n *Node) rebuildSoon() {
-	n.rebuilding = true
-	n.rebuilds++
-	if n.leaving.Load() {
+func (r *replica) rebuildSoon() {
+	r.rebuilding = true
+	r.rebuilds++
+	if r.leaving.Load() {
 		return
 	}
-	if stopped(n.stop) {
-		return
-	}
-	number := n.rebuilds
-	n.loops.Add(1)
-	go func() {
-		defer n.loops.Done()
-		err := n.rebuild(number)
+	number := r.rebuilds
+	r.life.start(func() {
+		err := r.rebuild(number)
 		if err != nil && !errors.Is(err, errOvertaken) {
-			n.mu.Lock()
-			n.fail(fmt.Errorf("the table cannot be built anew: %w", err))
-			n.mu.Unlock()
+			r.mu.Lock()
+			r.fail(fmt.Errorf("the table cannot be built anew: %w", err))
+			r.mu.Unlock()
 		}
-		signal(n.retry)
-	}()
+		r.told.rebuilt()
+	})
 }
 
 // overhear notes who leads, from an entry that is only counted, and makes the node tell its clients. The
 // lock is held.
-func (n *Node) overhear(l *raft.Log) {
+func (r *replica) overhear(l *raft.Log) {
 	if e, err := parseEntry(l.Data); err == nil && e.kind == kindEpoch {
-		n.overheard = entry{epoch: e.epoch, address: e.address}
-		n.changed()
+		r.overheard = entry{epoch: e.epoch, address: e.address}
+		r.told.changed()
 	}
 }
 
-func (n *Node) rebuild(number uint64) error {
-	n.building.Lock()
-	defer n.building.Unlock()
+func (r *replica) rebuild(number uint64) error {
+	r.building.Lock()
+	defer r.building.Unlock()
 	var m machine
-	at, err := n.loadNewest(&m)
+	at, err := r.loadNewest(&m)
 	if err != nil {
 		return err
 	}
 	for {
-		n.mu.Lock()
-		to := n.applied
+		r.mu.Lock()
+		to := r.applied
 		switch {
-		case n.rebuilds != number:
-			n.mu.Unlock()
+		case r.rebuilds != number:
+			r.mu.Unlock()
 			return errOvertaken
 		case at >= to:
-			n.machine, n.rebuilding = m, false
-			n.clockAt = n.clock.Elapsed()
-			n.mu.Unlock()
-			n.changed()
+			r.replace(m)
+			r.mu.Unlock()
 			return nil
 		}
-		n.mu.Unlock()
+		r.mu.Unlock()
 		for ; at < to; at++ {
-			if stopped(n.stop) {
+			if stopped(r.stop) {
 				return raft.ErrRaftShutdown
 			}
-			if err := n.replay(&m, at+1); err != nil {
+			if err := r.replay(&m, at+1); err != nil {
 				return err
 			}
 		}
 	}
-}
-
-// loadNewest loads the newest snapshot, if there is one, and returns its index.
-func (n *Node) loadNewest(m *machine) (index uint64, err error) {
-	all, err := n.parts.snapshots.List()
-	if err != nil {
-		return 0, err
-	}
-	if len(all) == 0 {
-		return 0, n.table.Clear()
-	}
-	meta, from, err := n.parts.snapshots.Open(all[0].ID)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = from.Close() }()
-	return meta.Index, n.load(m, from)
-}
-
-// replay applies an entry again.
-func (n *Node) replay(m *machine, index uint64) error {
-	var l raft.Log
-	if err := n.parts.logs.GetLog(index, &l); err != nil {
-		return fmt.Errorf("entry %d: %w", index, err)
-	}
-	if l.Type != raft.LogCommand {
-		return nil
-	}
-	e, err := parseEntry(l.Data)
-	if err != nil {
-		return fmt.Errorf("entry %d: %w", index, err)
-	}
-	r, err := m.apply(&e, l.Term)
-	if err == nil && r.accepted {
-		err = applyGroup(n.table, m, index, r.records)
-	}
-	return err
 }

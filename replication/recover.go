@@ -58,9 +58,8 @@ func recoverOn(o Options, p parts, who *identity, self raft.Server) error {
 	if err := who.store(); err != nil {
 		return err
 	}
-	n := newNode(o, p)
 	_, transport := raft.NewInmemTransport(self.Address)
-	if err := raft.RecoverCluster(o.config(), (*fsm)(n), p.logs, p.stable, p.snapshots, transport, raft.Configuration{Servers: []raft.Server{self}}); err != nil {
+	if err := raft.RecoverCluster(o.config(), newNode(o, p).replica, p.logs, p.stable, p.snapshots, transport, raft.Configuration{Servers: []raft.Server{self}}); err != nil {
 		return fmt.Errorf("replication: %w", err)
 	}
 	return nil

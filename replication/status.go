@@ -1,46 +1,11 @@
 package replication
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 
 	"limitdb/internal/stats"
 )
-
-// askEvery is how often a node asks its peers whether they answer, and where clients reach them.
-const askEvery = time.Second
-
-// askPeers asks the peers every askEvery, until Raft stops.
-func (n *Node) askPeers() {
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	for {
-		members, err := n.Members()
-		if err != nil {
-			return // Raft has stopped
-		}
-		goal := uint64(0)
-		for _, m := range members {
-			if m.Self {
-				continue
-			}
-			if _, h, err := n.parts.wire.l.call(callAsk, m.Address, m.server, askTimeout); err == nil { // call notes who does not answer
-				goal = max(goal, h.Last, 1)
-			}
-		}
-		n.mu.Lock()
-		n.goal = cmp.Or(n.goal, goal)
-		n.mu.Unlock()
-		n.compare(members)
-		select {
-		case <-n.stop:
-			return
-		case <-tick.C:
-		}
-	}
-}
 
 // Status returns what the node knows about itself and its cluster.
 func (n *Node) Status() stats.Replication {
@@ -68,22 +33,34 @@ func (n *Node) Status() stats.Replication {
 	if ago, err := time.ParseDuration(n.raft.Stats()["last_contact"]); err == nil { // else "never"
 		s.LastContact = int64(ago)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s.Leads = n.turn.Load() != 0
+	s.Differ = n.settings.different()
+	s.WriteP99 = n.parts.guarded.writes.p99()
+	n.replica.status(&s)
+	n.Primary.status(&s)
+	s.Behind = !s.Leads && n.survey.behind(s.Applied)
+	return s
+}
+
+// status fills in what the log says.
+func (r *replica) status(s *stats.Replication) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.Current = !r.rebuilding && !r.failed
+	s.Applied, s.Ignored, s.Rebuilds = r.applied, r.ignored, r.rebuilds
+	s.HashIndex, s.Hash = r.hashes.done.index, r.hashes.done.sum
+	if r.machine.clock != 0 {
+		s.Offset = r.clock.Wall() - r.time.reached(r.machine.clock)
+	}
+	s.Format = int(r.machine.inForce())
+	s.Epoch, s.EpochTerm, s.Sequence, s.Clock = r.machine.epoch.String(), r.machine.term, r.machine.sequence, r.machine.clock
+}
+
+// status fills in what a primary does.
+func (p *Primary) status(s *stats.Replication) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.Leads, s.Epochs, s.GroupBytes = p.turn.Load() != 0, p.turns, p.sizes.mean()
 	if s.Leads {
 		s.LastContact = 0
 	}
-	s.Differ = slices.Clone(n.differ.now)
-	s.Behind = n.behind()
-	s.Current = !n.rebuilding && !n.failed
-	s.Applied, s.Ignored, s.Epochs, s.Rebuilds = n.applied, n.ignored, n.turns, n.rebuilds
-	s.HashIndex, s.Hash = n.hashes.done.index, n.hashes.done.sum
-	s.GroupBytes, s.WriteP99 = n.sizes.mean(), n.parts.guarded.writes.p99()
-	if n.machine.clock != 0 {
-		s.Offset = n.clock.Wall() - n.reached()
-	}
-	s.Format = int(n.machine.inForce())
-	s.Epoch, s.EpochTerm, s.Sequence, s.Clock = n.machine.epoch.String(), n.machine.term, n.machine.sequence, n.machine.clock
-	return s
 }

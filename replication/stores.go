@@ -3,47 +3,13 @@ package replication
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/disk"
 )
-
-// errFiles is returned for a directory in which a file is damaged or missing.
-var errFiles = errors.New("the node's directory is damaged: remove this node from the cluster, empty its directory, and add it again")
-
-// ofFile returns the error of reading a file: one of the system, ErrNewer, or else errFiles, since the file is damaged
-// or missing.
-func ofFile(path string, err error) error {
-	var system syscall.Errno
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: %s is missing", errFiles, path)
-	case errors.Is(err, disk.ErrNewer):
-		return fmt.Errorf("%w: %s", ErrNewer, path)
-	case errors.As(err, &system):
-		return err
-	}
-	return fmt.Errorf("%w: %s: %w", errFiles, path, err)
-}
-
-// errShort is the cause of errFiles for a log that has lost entries at its end.
-var errShort = errors.New("the log and the snapshots end too early")
-
-// Damaged reports whether an error of Open, Recover or Export says that the directory is damaged, or of a newer version, or from
-// the future.
-func Damaged(err error) bool {
-	for _, damage := range []error{errFiles, errLog, errSnapshot, ErrNewer, ErrClock} {
-		if errors.Is(err, damage) {
-			return true
-		}
-	}
-	return false
-}
 
 // stores are the log and the votes of a node's directory, and how far the log must reach.
 type stores struct {
@@ -163,10 +129,4 @@ func (s *stores) close() error {
 		err = errors.Join(err, s.votes.Close())
 	}
 	return err
-}
-
-// exists reports whether there is a file or a directory of a name.
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
 }

@@ -156,7 +156,7 @@ func TestTransfersThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, c.err)
 		}
 	}
-	a.leaving.Store(false)
+	a.replica.leaving.Store(false)
 	b, err := Open(realOptions(t, "b", &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, "b"), Address: addresses[1]})
 	if err != nil {
 		t.Fatal(err)

@@ -2,26 +2,37 @@ package replication
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"github.com/hashicorp/raft"
 )
 
 // Some settings, such as the password, are set on each node but must be the same on all. Every node serves clients and
 // any may lead, so nodes compare these settings and warn.
 
+// settings are those of a node that must be the same on all.
+type settings struct {
+	own     func() map[string]string // Options.Agree
+	cluster *Cluster
+	elapsed func() int64
+	log     *slog.Logger
+
+	mu sync.Mutex
+	differs
+}
+
 // differences returns the settings that differ between this node and the peers that answer.
-func (n *Node) differences(all []Member) []string {
-	if n.o.Agree == nil {
+func (s *settings) differences(all []Member) []string {
+	if s.own == nil {
 		return nil
 	}
-	own := n.o.Agree()
+	own := s.own()
 	var out []string
 	for _, m := range all {
-		theirs := n.peerOf(&m).Agree
+		theirs := s.cluster.said(&m).Agree
 		if m.Self || theirs == nil {
 			continue
 		}
@@ -34,24 +45,16 @@ func (n *Node) differences(all []Member) []string {
 	return out
 }
 
-// VotersSay returns what the other voters that answer say of one of the settings of Options.Agree.
-func (n *Node) VotersSay(name string) []string {
-	all, _ := n.Members() // none while the node stops
+// votersSay is Node.VotersSay.
+func (s *settings) votersSay(name string) []string {
+	all, _ := s.cluster.Members() // none while the node stops
 	var out []string
 	for _, m := range all {
-		if value, said := n.peerOf(&m).Agree[name]; said && m.Voter && !m.Self {
+		if value, said := s.cluster.said(&m).Agree[name]; said && m.Voter && !m.Self {
 			out = append(out, value)
 		}
 	}
 	return out
-}
-
-// peerOf returns what a member says of itself, the zero hello if it did not answer.
-func (n *Node) peerOf(m *Member) hello {
-	if n.parts.wire == nil {
-		return hello{}
-	}
-	return n.parts.wire.l.peer(raft.ServerID(m.server))
 }
 
 // differs holds the differences that were found.
@@ -75,16 +78,23 @@ func (d *differs) find(found []string, now int64) bool {
 }
 
 // compare notes the differences, and warns when they change.
-func (n *Node) compare(all []Member) {
-	found := n.differences(all)
-	n.mu.Lock()
-	say := n.differ.find(found, n.clock.Elapsed())
-	n.mu.Unlock()
+func (s *settings) compare(all []Member) {
+	found := s.differences(all)
+	s.mu.Lock()
+	say := s.find(found, s.elapsed())
+	s.mu.Unlock()
 	switch {
 	case !say:
 	case len(found) == 0:
-		n.log.Info("all nodes that answer have the same settings")
+		s.log.Info("all nodes that answer have the same settings")
 	default:
-		n.log.Warn("settings that must be the same on all nodes differ from this node's", "of", strings.Join(found, ", "))
+		s.log.Warn("settings that must be the same on all nodes differ from this node's", "of", strings.Join(found, ", "))
 	}
+}
+
+// different returns the settings that differed at the last comparison.
+func (s *settings) different() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.now)
 }
