@@ -48,6 +48,8 @@ var mayImport = map[string][]string{
 var inside = map[string][]string{
 	"cmd/limitdb/cli": {"resp", "rules"},
 
+	"replication/peers": {"internal/expiry"},
+
 	"server/auth":     {"config", "engine", "limit", "resp", "server/handler", "server/redact", "server/spec", "server/waiters"},
 	"server/monitor":  {"resp", "server/clients"},
 	"server/redact":   {"config", "resp", "server/spec"},

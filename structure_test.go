@@ -26,7 +26,7 @@ var ceilings = map[string]struct{ files, methods, up int }{
 	"server":      {28, 65, 36},
 	"engine":      {40, 65, 21},
 	"limit":       {33, 22, 5},
-	"replication": {46, 26, 19},
+	"replication": {40, 26, 13},
 	"persistence": {28, 31, 0},
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"limitdb/internal/disk"
 	"limitdb/internal/journal"
+	"limitdb/replication/peers"
 )
 
 // Report is what Check has found in a node's directory.
@@ -225,7 +226,7 @@ func (c *checker) entry(l *raft.Log, t *counting, apply bool) error {
 func (c *checker) members(conf raft.Configuration) {
 	c.r.Members = nil
 	for _, s := range conf.Servers {
-		c.r.Members = append(c.r.Members, Member{ID: nameOf(string(s.ID)), Address: string(s.Address), Voter: s.Suffrage == raft.Voter, server: string(s.ID)})
+		c.r.Members = append(c.r.Members, Member{ID: peers.NameOf(string(s.ID)), Address: string(s.Address), Voter: s.Suffrage == raft.Voter, server: string(s.ID)})
 	}
 }
 

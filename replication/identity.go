@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"limitdb/internal/disk"
+	"limitdb/replication/peers"
 )
 
 // A node's directory has an incarnation, which is drawn at random when the directory is made. Raft knows the node by
@@ -41,15 +41,6 @@ type identity struct {
 
 	mu sync.Mutex // guards stored
 	stored
-}
-
-// incarnationSep separates the raft-id from the incarnation in a server id. A raft-id never contains it.
-const incarnationSep = "@"
-
-// nameOf returns the raft-id in a server id.
-func nameOf(server string) string {
-	name, _, _ := strings.Cut(server, incarnationSep)
-	return name
 }
 
 // draw returns 16 random hexadecimal digits.
@@ -86,7 +77,7 @@ func (who *identity) store() error {
 }
 
 // server returns the node's server id.
-func (who *identity) server() string { return who.ID + incarnationSep + who.Incarnation }
+func (who *identity) server() string { return peers.ServerID(who.ID, who.Incarnation) }
 
 // cluster returns the id of the node's cluster, or "" if it is in none.
 func (who *identity) cluster() string {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"limitdb/replication/peers"
 )
 
 // Member is a node of the cluster, as in the configuration that all members share.
@@ -63,7 +65,7 @@ const (
 // Cluster is the cluster of a node, as that node sees and changes it.
 type Cluster struct {
 	raft    *raft.Raft
-	wire    *wire // nil for a node in memory
+	wire    *peers.Transport // nil for a node in memory
 	self    Member
 	elapsed func() int64
 	life    *lifetime
@@ -80,16 +82,16 @@ func (c *Cluster) Members() ([]Member, error) {
 	var all []Member
 	for _, s := range f.Configuration().Servers {
 		m := Member{
-			ID: nameOf(string(s.ID)), Address: string(s.Address), Voter: s.Suffrage == raft.Voter,
+			ID: peers.NameOf(string(s.ID)), Address: string(s.Address), Voter: s.Suffrage == raft.Voter,
 			Leader: s.ID == leader, Self: string(s.ID) == c.self.server, Contact: -1, server: string(s.ID),
 		}
 		switch {
 		case m.Self:
 			m.Client, m.Last, m.Contact = c.self.Client, c.raft.LastIndex(), 0
 		case c.wire != nil:
-			m.Client, m.Last = c.wire.l.peer(s.ID).Client, c.wire.lastLog(s.ID)
-			if said := c.wire.l.heardOf(s.ID); said.at != 0 {
-				m.Last, m.Contact = max(m.Last, said.last), max(0, c.elapsed()-said.at)
+			m.Client, m.Last = c.wire.Layer.Said(s.ID).Client, c.wire.LastLog(s.ID)
+			if said := c.wire.Layer.Heard(s.ID); said.At != 0 {
+				m.Last, m.Contact = max(m.Last, said.Last), max(0, c.elapsed()-said.At)
 			}
 		}
 		all = append(all, m)
@@ -97,12 +99,12 @@ func (c *Cluster) Members() ([]Member, error) {
 	return all, nil
 }
 
-// said returns what a member says of itself, the zero hello if it did not answer.
-func (c *Cluster) said(m *Member) hello {
+// said returns what a member says of itself, the zero Hello if it did not answer.
+func (c *Cluster) said(m *Member) peers.Hello {
 	if c.wire == nil {
-		return hello{}
+		return peers.Hello{}
 	}
-	return c.wire.l.peer(raft.ServerID(m.server))
+	return c.wire.Layer.Said(raft.ServerID(m.server))
 }
 
 // admits returns why a server may not talk to this node now, or nil. A node that hears no leader admits every server,
@@ -120,7 +122,7 @@ func (c *Cluster) admits(server string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is not a member", nameOf(server))
+	return fmt.Errorf("%s is not a member", peers.NameOf(server))
 }
 
 // DialLeader connects to the node that leads, for the commands of this node's clients: see Options.Clients.
@@ -130,7 +132,7 @@ func (c *Cluster) DialLeader() (net.Conn, error) {
 	if leader == "" || string(leader) == c.self.server || c.wire == nil {
 		return nil, ErrNotLeader
 	}
-	conn, _, err := c.wire.l.call(callClients, string(address), string(leader), rpcTimeout)
+	conn, _, err := c.wire.Layer.Call(peers.CallClients, string(address), string(leader), peers.Timeout)
 	return conn, err
 }
 
@@ -164,7 +166,7 @@ func (c *Cluster) Add(id, address string) error {
 	}
 	server := id
 	if c.wire != nil {
-		_, h, err := c.wire.l.call(callAsk, address, id, rpcTimeout)
+		_, h, err := c.wire.Layer.Call(peers.CallAsk, address, id, peers.Timeout)
 		if err != nil {
 			return unreachable(fmt.Errorf("replication: node %s at %s: %w", id, address, err))
 		}
@@ -285,7 +287,7 @@ func (c *Cluster) caughtUp(server raft.ServerID) bool {
 	if c.wire == nil {
 		return true
 	}
-	last := c.wire.lastLog(server)
+	last := c.wire.LastLog(server)
 	return last > 0 && last+trailingLeast >= c.raft.CommitIndex()
 }
 

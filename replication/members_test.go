@@ -3,13 +3,36 @@ package replication
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"limitdb/replication/peers"
 )
+
+// newPeer listens as the node with a raft-id, whose incarnation is 1, of a cluster. No node is behind it.
+func newPeer(t *testing.T, name, cluster string) (l *peers.Layer, address string) {
+	t.Helper()
+	address = freeAddress(t)
+	l, err := peers.Listen(address, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Self = func() peers.Hello {
+		return peers.Hello{From: peers.ServerID(name, "1"), Cluster: cluster, Client: "client-" + name, Reads: Format, Writes: Format}
+	}
+	l.Serve()
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l, address
+}
 
 // A new member that does not get the log has no vote, so the others continue without
 // it.
@@ -21,13 +44,12 @@ func TestNoVoteBeforeTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "a leader", func() bool { return a.Turn() != 0 })
-	deaf := newPeer(t, "b", nil) // it says who it is, and reads nothing that Raft sends
-	deaf.hello.Cluster = a.parts.who.cluster()
+	_, deaf := newPeer(t, "b", a.parts.who.cluster()) // it says who it is, and reads nothing that Raft sends
 	added := make(chan error, 1)
 	go func() {
-		err := a.Add("b", deaf.address)
+		err := a.Add("b", deaf)
 		for errors.Is(err, ErrUnreachable) { // the process was held up
-			err = a.Add("b", deaf.address)
+			err = a.Add("b", deaf)
 		}
 		added <- err
 	}()
@@ -71,15 +93,14 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = a.Close() }()
-	stranger := newPeer(t, "x", nil)
-	stranger.hello.Cluster = a.parts.who.cluster()
+	stranger, _ := newPeer(t, "x", a.parts.who.cluster())
 	until(t, "a leader", func() bool { return a.Turn() != 0 })
-	for _, c := range []call{callRaft, callClients} {
-		if _, _, err := stranger.call(c, address, a.o.server, deadline); err == nil || !strings.Contains(err.Error(), "x is not a member") && c == callRaft {
+	for _, c := range []peers.Call{peers.CallRaft, peers.CallClients} {
+		if _, _, err := stranger.Call(c, address, a.o.server, peers.Timeout); err == nil || !strings.Contains(err.Error(), "x is not a member") && c == peers.CallRaft {
 			t.Errorf("call %d: %v", c, err)
 		}
 	}
-	if _, _, err := stranger.call(callAsk, address, "a", deadline); err != nil {
+	if _, _, err := stranger.Call(peers.CallAsk, address, "a", peers.Timeout); err != nil {
 		t.Error(err)
 	}
 }

@@ -79,15 +79,14 @@ func start(o Options, p parts) (*Node, error) {
 		return nil, err
 	}
 	if p.wire != nil {
-		p.wire.stop = n.life.stop
+		p.wire.Stop = n.life.stop
 	}
 	if err := n.startRaft(); err != nil {
 		return nil, err
 	}
 	n.started.Store(true)
 	if p.wire != nil {
-		admits := n.admits
-		p.wire.l.admits.Store(&admits)
+		p.wire.Layer.Admit(n.admits)
 		n.life.start(n.survey.run)
 		n.life.start(n.leadAlone)
 	}
@@ -172,7 +171,7 @@ func (n *Node) decides() (server, peer, client string) {
 	case server == "" || epoch.node != nodeNumber(server) && !(n.Turn() == 0 && n.survey.behind(applied)):
 		return "", "", ""
 	case epoch.node != nodeNumber(server): // the epoch is an old one, of another node
-		client = n.parts.wire.l.peer(leader).Client
+		client = n.parts.wire.Layer.Said(leader).Client
 	}
 	return server, peer, client
 }

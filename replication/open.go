@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/disk"
+	"limitdb/replication/peers"
 )
 
 // Disk is where a node keeps its data, and how the other nodes reach it.
@@ -20,7 +20,7 @@ type Disk struct {
 	// must be a loopback IP address.
 	Address string
 	// Certificates are how the nodes know one another; they may be nil.
-	Certificates *Certificates
+	Certificates *peers.Certificates
 	// Bootstrap begins a cluster of one node if the directory has none.
 	Bootstrap bool
 	// Import returns the state with which that cluster begins, or nil if there is none. Import itself may be nil.
@@ -36,17 +36,17 @@ type parts struct {
 	guarded   *guarded // below logs
 	snapshots *snapshotStore
 	transport raft.Transport
-	wire      *wire        // the transport, nil for one in memory
-	who       *identity    // nil for a node in memory
-	stores    *stores      // nil for a node in memory
-	note      string       // the path of the note, "" for none
-	close     func() error // after Raft has stopped
+	wire      *peers.Transport // the transport, nil for one in memory
+	who       *identity        // nil for a node in memory
+	stores    *stores          // nil for a node in memory
+	note      string           // the path of the note, "" for none
+	close     func() error     // after Raft has stopped
 }
 
 // Open starts a node on its directory. If the ID in the options is empty, Open takes the one in the directory, or draws
 // a new one.
 func Open(o Options, d Disk) (*Node, error) {
-	l, err := listen(d.Address, d.Certificates, o.Log)
+	l, err := peers.Listen(d.Address, d.Certificates, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func Open(o Options, d Disk) (*Node, error) {
 }
 
 // openOn starts a node on a layer that is already listening. After an error, the layer is still open.
-func openOn(o Options, d Disk, l *layer) (*Node, error) {
+func openOn(o Options, d Disk, l *peers.Layer) (*Node, error) {
 	if len(o.Address) > maxAddress {
 		return nil, fmt.Errorf("replication: the address %q is longer than %d bytes", o.Address, maxAddress)
 	}
@@ -82,8 +82,9 @@ func openOn(o Options, d Disk, l *layer) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.join, l.clients, l.elapsed, l.self = who.join, o.Clients, o.Clock.Elapsed, func() hello { return o.hello(who, p.logs) }
-	p.wire = newWire(l)
+	l.Join, l.Clients, l.Elapsed, l.Self = who.join, o.Clients, o.Clock.Elapsed, func() peers.Hello { return o.hello(who, p.logs) }
+	l.Serve()
+	p.wire = peers.NewTransport(l, newRaftLog(o.Log))
 	p.transport = p.wire
 	stores := p.close
 	p.close = func() error { return errors.Join(p.wire.Close(), stores()) }
@@ -98,8 +99,8 @@ func openOn(o Options, d Disk, l *layer) (*Node, error) {
 }
 
 // hello returns the node's hello.
-func (o *Options) hello(who *identity, logs raft.LogStore) hello {
-	h := hello{From: o.server, Cluster: who.cluster(), Client: o.Address, Reads: Format, Writes: max(int(who.inForce.Load()), 1)}
+func (o *Options) hello(who *identity, logs raft.LogStore) peers.Hello {
+	h := peers.Hello{From: o.server, Cluster: who.cluster(), Client: o.Address, Reads: Format, Writes: max(int(who.inForce.Load()), 1)}
 	h.Last, _ = logs.LastIndex() // 0 after an error, which ends the node elsewhere
 	if o.Agree != nil {
 		h.Agree = o.Agree()
@@ -149,13 +150,8 @@ func (p *parts) retractBeginning() error {
 	return p.guarded.apart(func() error { return p.stable.SetUint64([]byte(termKey), 0) })
 }
 
-const (
-	// logCache is how many entries are kept in memory for followers that are nearly up to date.
-	logCache = 64
-	// rpcTimeout bounds how long a peer may take to answer.
-	rpcTimeout = 2 * time.Second
-	maxPool    = 3
-)
+// logCache is how many entries are kept in memory for followers that are nearly up to date.
+const logCache = 64
 
 // openParts opens the stores, and creates those of a new node.
 func openParts(o *Options, d Disk, who *identity) (parts, error) {

@@ -193,7 +193,7 @@ func TestNodesOnDisks(t *testing.T) {
 	f := nodes[(leader()+1)%3]
 	until(t, "it knows where clients reach the leader", func() bool {
 		_, leader := f.raft.LeaderWithID()
-		return f.parts.wire.l.peer(leader).Client != ""
+		return f.parts.wire.Layer.Said(leader).Client != ""
 	})
 	f.replica.mu.Lock()
 	present := f.replica.machine.epoch
@@ -277,14 +277,7 @@ func TestLeadsAlone(t *testing.T) {
 }
 
 // Raft looks for these by their types.
-func TestTransportKeepsWhatIsOptional(t *testing.T) {
-	var w raft.Transport = &wire{}
-	if _, ok := w.(raft.WithPreVote); !ok {
-		t.Error("no PreVote")
-	}
-	if _, ok := w.(raft.WithClose); !ok {
-		t.Error("no Close")
-	}
+func TestReplicaHasWhatIsOptional(t *testing.T) {
 	var f raft.FSM = &replica{}
 	if _, ok := f.(raft.ConfigurationStore); !ok {
 		t.Error("no StoreConfiguration")

@@ -2,12 +2,10 @@ package replication
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,114 +15,11 @@ import (
 	"limitdb/internal/disk"
 )
 
-// Raft's fast path for heartbeats, which passes the writes of the log, stays closed: a heartbeat arrives where all requests do.
-func TestHeartbeatsWaitTheirTurn(t *testing.T) {
-	to, from := newWireOn(newPeer(t, "to", nil).layer), newWireOn(newPeer(t, "from", nil).layer)
-	defer func() { _ = to.Close() }()
-	defer func() { _ = from.Close() }()
-	raft.Transport(to).SetHeartbeatHandler(func(rpc raft.RPC) { rpc.Respond(nil, errors.New("past the log")) })
-	go func() {
-		rpc := <-to.Consumer()
-		rpc.Respond(&raft.AppendEntriesResponse{Term: 7, Success: true}, nil)
-	}()
-	var resp raft.AppendEntriesResponse
-	heartbeat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, Addr: []byte("from")}, Term: 7}
-	if err := from.AppendEntries("to@1", to.LocalAddr(), heartbeat, &resp); err != nil || resp.Term != 7 {
-		t.Errorf("%+v, %v", resp, err)
-	}
-}
-
-// A peer that was started again gets a message although connections of its earlier run are in the pool.
-func TestPeerThatWasStartedAgain(t *testing.T) {
-	from, p := newWireOn(newPeer(t, "from", nil).layer), newPeer(t, "to", nil)
-	defer func() { _ = from.Close() }()
-	append1 := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, Addr: []byte("from")}, Term: 7, PrevLogEntry: 1}
-	for range 2 {
-		to := newWireOn(p.layer)
-		go func() {
-			rpc := <-to.Consumer()
-			rpc.Respond(&raft.AppendEntriesResponse{Term: 7, Success: true}, nil)
-		}()
-		var resp raft.AppendEntriesResponse
-		if err := from.AppendEntries("to@1", to.LocalAddr(), append1, &resp); err != nil || !resp.Success {
-			t.Errorf("%+v, %v", resp, err)
-		}
-		_ = to.Close()
-		p = newPeerAt(t, "to", p.address, nil, greetTimeout)
-	}
-}
-
-// decodeError is an error like those of Raft's decoder.
-type decodeError struct{ cause error }
-
-func (e decodeError) Error() string { return e.cause.Error() }
-func (e decodeError) Cause() error  { return e.cause }
-
-// Which messages are sent again, and for how long.
-func TestMessagesAreSentAgain(t *testing.T) {
-	errs := func(n int, err error) (all []error) {
-		for range n {
-			all = append(all, fmt.Errorf("a wrapped error: %w", err))
-		}
-		return all
-	}
-	for name, c := range map[string]struct {
-		errs    []error // of the calls, before one that succeeds
-		patient bool
-		want    error
-		took    time.Duration
-	}{
-		"the pool is used up":    {errs(maxPool, io.EOF), false, nil, 0},
-		"a reset in a reply":     {errs(maxPool, decodeError{syscall.ECONNRESET}), false, nil, 0},
-		"no new connection":      {errs(maxPool+1, syscall.ECONNRESET), true, syscall.ECONNRESET, 0},
-		"an answer":              {errs(1, io.ErrUnexpectedEOF), true, io.ErrUnexpectedEOF, 0},
-		"nobody listens":         {errs(1, syscall.ECONNREFUSED), false, syscall.ECONNREFUSED, 0},
-		"the peer starts":        {errs(5, syscall.ECONNREFUSED), true, nil, 5 * redial},
-		"the peer does not come": {errs(redials+1, syscall.ECONNREFUSED), true, syscall.ECONNREFUSED, rpcTimeout},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			began, calls := time.Now(), 0
-			err := (&wire{}).send(c.patient, func() error {
-				if calls++; calls <= len(c.errs) {
-					return c.errs[calls-1]
-				}
-				return nil
-			})
-			if !errors.Is(err, c.want) || time.Since(began) != c.took {
-				t.Errorf("%s: %v after %v", name, err, time.Since(began))
-			}
-		})
-	}
-	stop := make(chan struct{})
-	close(stop)
-	if err := (&wire{stop: stop}).send(true, func() error { return syscall.ECONNREFUSED }); err == nil {
-		t.Error("a message is sent by a node that stops")
-	}
-}
-
-// With one request in flight there is no pipeline that could lock up.
-func TestNoPipeline(t *testing.T) {
-	w := newWireOn(newPeer(t, "a", nil).layer)
-	defer func() { _ = w.Close() }()
-	if _, err := w.AppendEntriesPipeline("x", w.LocalAddr()); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
-		t.Errorf("a pipeline: %v", err)
-	}
-}
-
 // Raft bounds what it keeps by the number of entries, but our entries have up to 256 kB.
 func TestRaftIsGivenBytes(t *testing.T) {
 	c := (&Options{ID: "a", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}).config()
 	if c.BatchApplyCh || c.ShutdownOnRemove || c.SnapshotThreshold < 1<<40 {
 		t.Errorf("%+v", c)
-	}
-	for _, want := range []struct{ entries, size, sent int }{{0, 0, 0}, {1, MaxRecord, 1}, {3, MaxRecord, 1}, {64, 10, 64}, {64, maxBatch, appendBytes / maxBatch}} {
-		args := raft.AppendEntriesRequest{}
-		for range want.entries {
-			args.Entries = append(args.Entries, &raft.Log{Data: make([]byte, want.size)})
-		}
-		if fit(&args); len(args.Entries) != want.sent {
-			t.Errorf("%d of %d entries of %d bytes are sent", len(args.Entries), want.entries, want.size)
-		}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		k := newCluster(t, 8, 1)
@@ -411,21 +306,6 @@ func TestBeginningThatIsCutShort(t *testing.T) {
 	defer func() { _ = n.Close() }()
 	until(t, "the node leads", func() bool { return n.Turn() != 0 })
 }
-
-func TestSnapshotsAreSentSlowly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const size = 10*snapshotRate + 5
-		began := time.Now()
-		n, err := io.Copy(io.Discard, &throttled{from: io.LimitReader(zeros{}, size), rate: snapshotRate})
-		if took := time.Since(began).Round(100 * time.Millisecond); n != size || err != nil || took != 10*time.Second {
-			t.Errorf("%d bytes in %v, %v", n, took, err)
-		}
-	})
-}
-
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 // Nodes hash their states at the same indexes, and the hashes differ if the states do.
 func TestStateHashes(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/disk"
+	"limitdb/replication/peers"
 )
 
 // ErrNothing is returned by Recover for a directory without any state.
@@ -28,7 +29,7 @@ func Recover(o Options, dir string) (*Report, error) {
 	}
 	var self *Member
 	for i := range report.Members {
-		if report.Members[i].server == report.ID+incarnationSep+report.Incarnation {
+		if report.Members[i].server == peers.ServerID(report.ID, report.Incarnation) {
 			self = &report.Members[i]
 		}
 	}

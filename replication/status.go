@@ -14,7 +14,7 @@ func (n *Node) Status() stats.Replication {
 		Term: n.raft.CurrentTerm(), Last: n.raft.LastIndex(), Committed: n.raft.CommitIndex(), LastContact: -1,
 	}
 	if n.parts.wire != nil {
-		s.Refused = n.parts.wire.l.refused.Load()
+		s.Refused = n.parts.wire.Layer.Refused()
 		s.Cluster = n.parts.who.cluster()
 	}
 	all, _ := n.Members() // none while the node stops

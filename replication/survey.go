@@ -3,6 +3,8 @@ package replication
 import (
 	"sync/atomic"
 	"time"
+
+	"limitdb/replication/peers"
 )
 
 // askEvery is how often a node asks its peers whether they answer, and where clients reach them.
@@ -31,7 +33,7 @@ func (s *survey) run() {
 			if m.Self {
 				continue
 			}
-			if _, h, err := s.cluster.wire.l.call(callAsk, m.Address, m.server, askTimeout); err == nil { // call notes who does not answer
+			if _, h, err := s.cluster.wire.Layer.Call(peers.CallAsk, m.Address, m.server, peers.AskTimeout); err == nil { // call notes who does not answer
 				goal = max(goal, h.Last, 1)
 			}
 		}

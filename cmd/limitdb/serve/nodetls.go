@@ -8,15 +8,15 @@ import (
 	"sync"
 
 	"limitdb/config"
-	"limitdb/replication"
+	"limitdb/replication/peers"
 )
 
 // loadNodeTLS reads the certificates by which nodes prove who they are. It returns nil if the configuration names none.
-func loadNodeTLS(set *config.Settings) (*replication.Certificates, error) {
+func loadNodeTLS(set *config.Settings) (*peers.Certificates, error) {
 	if !set.RaftSecure() {
 		return nil, nil
 	}
-	c, err := replication.LoadCertificates(replication.CertificateFiles{
+	c, err := peers.LoadCertificates(peers.CertificateFiles{
 		Cert: set.RaftTLSCertFile.Get(), Key: set.RaftTLSKeyFile.Get(), CA: set.RaftTLSCACertFile.Get(),
 	})
 	if err == nil && set.RaftID.Get() != "" {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"limitdb/config"
-	"limitdb/replication"
+	"limitdb/replication/peers"
 )
 
 // What nodes compare says nothing of the password to peers that have not proved who they are.
@@ -17,7 +17,7 @@ func TestAgree(t *testing.T) {
 		}
 		r := &replica{p: &process{registry: registry, set: set}}
 		if secure {
-			r.certs = &replication.Certificates{}
+			r.certs = &peers.Certificates{}
 		}
 		return r.agree()
 	}

@@ -14,6 +14,7 @@ import (
 	"limitdb/internal/journal"
 	"limitdb/internal/stats"
 	"limitdb/replication"
+	"limitdb/replication/peers"
 	"limitdb/server"
 )
 
@@ -26,7 +27,7 @@ type replica struct {
 	p        *process
 	node     atomic.Pointer[replication.Node]
 	states   atomic.Pointer[engine.Engine] // the node's table
-	certs    *replication.Certificates     // nil without raft-tls-cert-file
+	certs    *peers.Certificates           // nil without raft-tls-cert-file
 	uplinks  uplinks
 	password secretSum
 

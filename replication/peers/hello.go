@@ -1,4 +1,4 @@
-package replication
+package peers
 
 import (
 	"encoding/binary"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // A connection between nodes begins with a hello of the node that dials. The other node answers with its own,
@@ -23,20 +24,20 @@ const (
 	maxHello = 4 << 10
 )
 
-// call says what a connection is for.
-type call byte
+// Call says what a connection is for.
+type Call byte
 
 const (
-	// callRaft carries the messages of hashicorp/raft.
-	callRaft call = iota + 1
-	// callAsk carries nothing more: the caller only wants the answer.
-	callAsk
-	// callClients carries what Options.Clients reads and writes.
-	callClients
+	// CallRaft carries the messages of hashicorp/raft.
+	CallRaft Call = iota + 1
+	// CallAsk carries nothing more: the caller only wants the answer.
+	CallAsk
+	// CallClients carries what Layer.Clients reads and writes.
+	CallClients
 )
 
-// hello is what a node says about itself.
-type hello struct {
+// Hello is what a node says about itself.
+type Hello struct {
 	From    string            // the node's server id: its raft-id and its incarnation
 	To      string            `json:",omitempty"` // the server id or raft-id of the node that the caller means; of a call only
 	Cluster string            `json:",omitempty"` // the id of the cluster, empty until the node is a member of one
@@ -44,14 +45,29 @@ type hello struct {
 	Reads   int               // the newest format of entries that it reads
 	Writes  int               // the format of entries that it writes
 	Last    uint64            `json:",omitempty"` // the index of the last entry in the node's log
-	Agree   map[string]string `json:",omitempty"` // the settings that must be the same on all nodes: see Options.Agree
+	Agree   map[string]string `json:",omitempty"` // the settings that must be the same on all nodes: see settings
 	Refused string            `json:",omitempty"` // why the connection is closed; of an answer only
 }
+
+// incarnationSep separates the raft-id from the incarnation in a server id. A raft-id never contains it.
+const incarnationSep = "@"
+
+// ServerID returns the server id of a node: see Hello.
+func ServerID(name, incarnation string) string { return name + incarnationSep + incarnation }
+
+// NameOf returns the raft-id in a server id.
+func NameOf(server string) string {
+	name, _, _ := strings.Cut(server, incarnationSep)
+	return name
+}
+
+// ErrNewer is returned if a node is of a newer version than this one can work with.
+var ErrNewer = errors.New("replication: a node of a newer version")
 
 var errHello = errors.New("the peer is not a node of this version")
 
 // send writes h, the hello of a call.
-func (h *hello) send(w io.Writer, c call) error {
+func (h *Hello) send(w io.Writer, c Call) error {
 	b, err := json.Marshal(h)
 	if err != nil {
 		return err
@@ -67,7 +83,7 @@ func (h *hello) send(w io.Writer, c call) error {
 }
 
 // readHello reads exactly one hello. It returns errHello for bytes that are not a hello.
-func readHello(r io.Reader) (h hello, c call, err error) {
+func readHello(r io.Reader) (h Hello, c Call, err error) {
 	var head [helloHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return h, 0, err
@@ -83,5 +99,5 @@ func readHello(r io.Reader) (h hello, c call, err error) {
 	if json.Unmarshal(b, &h) != nil || h.From == "" {
 		return h, 0, errHello
 	}
-	return h, call(head[5]), nil
+	return h, Call(head[5]), nil
 }

@@ -1,4 +1,4 @@
-package replication
+package peers
 
 import (
 	"crypto/tls"

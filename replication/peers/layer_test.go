@@ -1,4 +1,4 @@
-package replication
+package peers
 
 import (
 	"crypto/ecdsa"
@@ -9,9 +9,11 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -93,10 +95,38 @@ func (a *authority) issue(name string, valid time.Duration) *Certificates {
 	return c
 }
 
+// format is the one that the peers of the tests read and write.
+const format = 1
+
+// freeAddress returns a random address of loopback on which nobody listens: a port of 127.0.0.1 may be taken meanwhile.
+func freeAddress(t *testing.T) string {
+	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+mathrand.IntN(250), mathrand.IntN(250), 1+mathrand.IntN(250)))
+	if err != nil {
+		ln, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}
+
+// until waits until done returns true, and fails after two minutes.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for range 12_000 {
+		if done() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("it does not come: %s", what)
+}
+
 // peer is a layer without a node behind it.
 type peer struct {
-	*layer
-	hello hello
+	*Layer
+	hello Hello
 }
 
 // newPeer listens as the node with a raft-id of the cluster c, whose incarnation is 1.
@@ -114,16 +144,15 @@ func newPeerGreeting(t *testing.T, name string, certs *Certificates, greeting ti
 // newPeerAt is newPeerGreeting at an address.
 func newPeerAt(t *testing.T, name, address string, certs *Certificates, greeting time.Duration) *peer {
 	t.Helper()
-	l, err := listen(address, certs, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	l, err := Listen(address, certs, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{layer: l, hello: hello{From: name + "@1", Cluster: "c", Client: "client-" + name, Reads: Format, Writes: Format}}
+	p := &peer{Layer: l, hello: Hello{From: name + "@1", Cluster: "c", Client: "client-" + name, Reads: format, Writes: format}}
 	l.greeting = greeting
-	l.self = func() hello { return p.hello }
-	l.join = func(cluster string) error { p.hello.Cluster = cluster; return nil }
-	l.loops.Add(1)
-	go l.serve()
+	l.Self = func() Hello { return p.hello }
+	l.Join = func(cluster string) error { p.hello.Cluster = cluster; return nil }
+	l.Serve()
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -146,8 +175,8 @@ func (p *peer) refusals(t *testing.T, n uint64) {
 func TestClosedUplinkIsReset(t *testing.T) {
 	p, q := newPeer(t, "p", nil), newPeer(t, "q", nil)
 	served := make(chan net.Conn, 1)
-	p.clients = func(c net.Conn, _ string) { served <- c }
-	conn, _, err := q.call(callClients, p.address, "p@1", deadline)
+	p.Clients = func(c net.Conn, _ string) { served <- c }
+	conn, _, err := q.Call(CallClients, p.address, "p@1", deadline)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,30 +194,30 @@ func TestClosedUplinkIsReset(t *testing.T) {
 func TestHellos(t *testing.T) {
 	p := newPeer(t, "p", nil)
 	for name, c := range map[string]struct {
-		call   call
-		caller hello
+		call   Call
+		caller Hello
 		means  string
 		want   string
 	}{
-		"a peer":                 {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", ""},
-		"an older peer":          {callRaft, hello{From: "q@1", Cluster: "c", Reads: 9, Writes: 1}, "p@1", ""},
-		"a newer one":            {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format + 1, Writes: Format + 1}, "p@1", "newer version"},
-		"one that reads less":    {callRaft, hello{From: "q@1", Cluster: "c"}, "p@1", "newer version"},
-		"another cluster":        {callRaft, hello{From: "q@1", Cluster: "d", Reads: Format, Writes: Format}, "p@1", "another cluster"},
-		"no cluster":             {callRaft, hello{From: "q@1", Reads: Format, Writes: Format}, "p@1", "does not belong to this cluster"},
-		"no cluster, but asks":   {callAsk, hello{From: "q@1", Reads: Format, Writes: Format}, "p", ""},
-		"means another":          {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "q@1", "is p, and not q"},
-		"means a lost directory": {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@0", "another directory"},
-		"clients":                {callClients, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", "does not take commands"},
-		"an unknown call":        {9, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", "not a node of this version"},
+		"a peer":                 {CallRaft, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "p@1", ""},
+		"an older peer":          {CallRaft, Hello{From: "q@1", Cluster: "c", Reads: 9, Writes: 1}, "p@1", ""},
+		"a newer one":            {CallRaft, Hello{From: "q@1", Cluster: "c", Reads: format + 1, Writes: format + 1}, "p@1", "newer version"},
+		"one that reads less":    {CallRaft, Hello{From: "q@1", Cluster: "c"}, "p@1", "newer version"},
+		"another cluster":        {CallRaft, Hello{From: "q@1", Cluster: "d", Reads: format, Writes: format}, "p@1", "another cluster"},
+		"no cluster":             {CallRaft, Hello{From: "q@1", Reads: format, Writes: format}, "p@1", "does not belong to this cluster"},
+		"no cluster, but asks":   {CallAsk, Hello{From: "q@1", Reads: format, Writes: format}, "p", ""},
+		"means another":          {CallRaft, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "q@1", "is p, and not q"},
+		"means a lost directory": {CallRaft, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "p@0", "another directory"},
+		"clients":                {CallClients, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "p@1", "does not take commands"},
+		"an unknown call":        {9, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "p@1", "not a node of this version"},
 	} {
 		l := newLayer(nil, "", p.log)
-		l.self = func() hello { return c.caller }
-		conn, _, err := l.call(c.call, p.address, c.means, deadline)
+		l.Self = func() Hello { return c.caller }
+		conn, _, err := l.Call(c.call, p.address, c.means, deadline)
 		switch {
 		case c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v", name, err)
-		case err == nil && c.call == callRaft:
+		case err == nil && c.call == CallRaft:
 			got, err := p.Accept()
 			if err != nil {
 				t.Fatal(err)
@@ -204,15 +233,15 @@ func TestClusterIsLearnt(t *testing.T) {
 	p := newPeer(t, "p", nil)
 	p.hello.Cluster = ""
 	q := newPeer(t, "q", nil)
-	if _, _, err := q.call(callRaft, p.address, "p", deadline); err == nil || p.hello.Cluster != "" {
+	if _, _, err := q.Call(CallRaft, p.address, "p", deadline); err == nil || p.hello.Cluster != "" {
 		t.Errorf("by one that does not know it: %v, %q", err, p.hello.Cluster)
 	}
-	conn, _, err := q.call(callRaft, p.address, "p@1", deadline)
+	conn, _, err := q.Call(CallRaft, p.address, "p@1", deadline)
 	if err != nil || p.hello.Cluster != "c" {
 		t.Fatalf("%v, %q", err, p.hello.Cluster)
 	}
 	_ = conn.Close()
-	if h := q.peer("p@1"); h.Client != "client-p" {
+	if h := q.Said("p@1"); h.Client != "client-p" {
 		t.Errorf("it knows %+v", h)
 	}
 }
@@ -221,21 +250,21 @@ func TestClusterIsLearnt(t *testing.T) {
 func TestCallersAreKnown(t *testing.T) {
 	p, q := newPeer(t, "p", nil), newPeer(t, "q", nil)
 	p.hello.Cluster, q.hello.Cluster = "c", "c"
-	if _, _, err := q.call(callAsk, p.address, "p@1", deadline); err != nil || p.peer("q@1").Client != "" {
-		t.Errorf("from one that may be no member: %v, %+v", err, p.peer("q@1"))
+	if _, _, err := q.Call(CallAsk, p.address, "p@1", deadline); err != nil || p.Said("q@1").Client != "" {
+		t.Errorf("from one that may be no member: %v, %+v", err, p.Said("q@1"))
 	}
 	stranger := func(string) error { return errors.New("no member") }
 	p.admits.Store(&stranger)
-	if _, _, err := q.call(callRaft, p.address, "p@1", deadline); err == nil || p.peer("q@1").Client != "" {
-		t.Errorf("from a stranger: %v, %+v", err, p.peer("q@1"))
+	if _, _, err := q.Call(CallRaft, p.address, "p@1", deadline); err == nil || p.Said("q@1").Client != "" {
+		t.Errorf("from a stranger: %v, %+v", err, p.Said("q@1"))
 	}
 	p.admits.Store(nil)
-	conn, _, err := q.call(callRaft, p.address, "p@1", deadline)
+	conn, _, err := q.Call(CallRaft, p.address, "p@1", deadline)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
-	if h := p.peer("q@1"); h.Client != "client-q" {
+	if h := p.Said("q@1"); h.Client != "client-q" {
 		t.Errorf("of its caller, it knows %+v", h)
 	}
 }
@@ -266,8 +295,8 @@ func TestForeignConnections(t *testing.T) {
 // Close ends the connections that were accepted.
 func TestCloseEndsConnections(t *testing.T) {
 	p, q := newPeer(t, "p", nil), newPeer(t, "q", nil)
-	w := newWireOn(p.layer)
-	conn, _, err := q.call(callRaft, p.address, "p@1", deadline)
+	w := newTransport(p)
+	conn, _, err := q.Call(CallRaft, p.address, "p@1", deadline)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +325,7 @@ func TestManyThatSayNothing(t *testing.T) {
 	_ = silent[1].Close()
 	p.refusals(t, 2)
 	q := newPeer(t, "q", nil)
-	if _, _, err := q.call(callAsk, p.address, "p@1", deadline); err != nil {
+	if _, _, err := q.Call(CallAsk, p.address, "p@1", deadline); err != nil {
 		t.Error(err)
 	}
 	for _, c := range silent {
@@ -342,7 +371,7 @@ func TestSlowGreetings(t *testing.T) {
 		}
 		q := newPeer(t, "q", certs)
 		until(t, "a node is greeted after "+name, func() bool {
-			_, _, err := q.call(callAsk, p.address, "p@1", deadline)
+			_, _, err := q.Call(CallAsk, p.address, "p@1", deadline)
 			return err == nil
 		})
 	}
@@ -368,8 +397,8 @@ func TestCertificates(t *testing.T) {
 		before := p.refused.Load()
 		l := newLayer(nil, "", p.log)
 		l.certs = c.certs
-		l.self = func() hello { return hello{From: c.as + "@1", Cluster: "c", Reads: Format, Writes: Format} }
-		_, _, err := l.call(callAsk, p.address, c.means, deadline)
+		l.Self = func() Hello { return Hello{From: c.as + "@1", Cluster: "c", Reads: format, Writes: format} }
+		_, _, err := l.Call(CallAsk, p.address, c.means, deadline)
 		if c.ok != (err == nil) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -379,7 +408,7 @@ func TestCertificates(t *testing.T) {
 	}
 	// A peer whose authority is unknown is not believed either.
 	stranger := newPeer(t, "p", foreign.issue("p", time.Hour))
-	if _, _, err := q.call(callAsk, stranger.address, "p@1", deadline); err == nil {
+	if _, _, err := q.Call(CallAsk, stranger.address, "p@1", deadline); err == nil {
 		t.Error("a foreign certificate at the other end is believed")
 	}
 	// Without a certificate, TLS 1.3 ends at the first read.
@@ -400,14 +429,14 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	a := newAuthority(t)
 	p := newPeer(t, "p", a.issue("p", time.Hour))
 	q := newPeer(t, "q", a.issue("q", -time.Hour))
-	if _, _, err := q.call(callAsk, p.address, "p@1", deadline); err == nil {
+	if _, _, err := q.Call(CallAsk, p.address, "p@1", deadline); err == nil {
 		t.Fatal("an expired certificate is believed")
 	}
 	f := a.files("q", time.Hour)
 	if err := q.certs.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	conn, _, err := q.call(callRaft, p.address, "p@1", deadline)
+	conn, _, err := q.Call(CallRaft, p.address, "p@1", deadline)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,7 +456,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	if _, err := got.Read(make([]byte, 1)); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := q.call(callAsk, p.address, "p@1", deadline); err != nil {
+	if _, _, err := q.Call(CallAsk, p.address, "p@1", deadline); err != nil {
 		t.Error(err)
 	}
 	_ = conn.Close()
@@ -443,7 +472,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 // A peer that announces 4 GB gets no memory for them.
 func TestLongMessages(t *testing.T) {
 	p := newPeer(t, "p", nil)
-	w := newWireOn(p.layer)
+	w := newTransport(p)
 	defer func() { _ = w.Close() }()
 	q := newPeer(t, "q", nil)
 	for i, message := range []string{
@@ -454,7 +483,7 @@ func TestLongMessages(t *testing.T) {
 		"\x02\x81\xadConfiguration\xc6\xff\xff\xff\xff",  // of a snapshot
 		"\x00" + strings.Repeat("\x91", 10_000) + "\x01", // deep
 	} {
-		conn, _, err := q.call(callRaft, p.address, "p@1", deadline)
+		conn, _, err := q.Call(CallRaft, p.address, "p@1", deadline)
 		if err != nil {
 			t.Fatal(err)
 		}

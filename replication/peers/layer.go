@@ -1,4 +1,4 @@
-package replication
+package peers
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,31 +17,34 @@ import (
 )
 
 const (
+	// Timeout bounds how long a peer may take to answer.
+	Timeout = 2 * time.Second
+	// AskTimeout bounds a call that only asks who is there.
+	AskTimeout = 500 * time.Millisecond
 	// greetTimeout bounds the time from the first byte to the end of the hello.
 	greetTimeout = 5 * time.Second
-	// askTimeout bounds a call that only asks who is there.
-	askTimeout = 500 * time.Millisecond
 	// maxGreeting is the most connections that have not identified themselves yet. A further one displaces the oldest: a
 	// real node says it within milliseconds.
 	maxGreeting = 64
 )
 
-// layer makes and accepts all connections between nodes. Only it knows about TLS and hellos. It is Raft's stream layer.
-type layer struct {
+// Layer makes and accepts all connections between nodes. Only it knows about TLS and hellos. It is Raft's stream layer. Its
+// exported fields are set before Serve.
+type Layer struct {
 	ln      net.Listener
 	address string // which peers dial
 	certs   *Certificates
 	log     *slog.Logger
-	// elapsed returns a monotonic time, in ns.
-	elapsed func() int64
-	// self returns what this node says of itself.
-	self func() hello
-	// join makes this node a member of a cluster.
-	join func(cluster string) error
+	// Elapsed returns a monotonic time, in ns.
+	Elapsed func() int64
+	// Self returns what this node says of itself.
+	Self func() Hello
+	// Join makes this node a member of a cluster.
+	Join func(cluster string) error
 	// admits returns why a node may not talk to this one now, or nil. It is set before the first connection is served.
 	admits atomic.Pointer[func(server string) error]
-	// clients serves a connection of callClients, which it closes.
-	clients func(c net.Conn, from string)
+	// Clients serves a connection of CallClients, which it closes. If it is nil, such connections are refused.
+	Clients func(c net.Conn, from string)
 
 	refused  atomic.Uint64 // connections closed because of what they said, or did not say
 	greeting time.Duration // greetTimeout
@@ -52,43 +56,70 @@ type layer struct {
 	open   map[net.Conn]struct{} // accepted connections; nil when closed
 	silent []*incoming           // those that have not identified themselves, the oldest first
 	expect map[raft.ServerAddress]string
-	peers  map[string]hello // servers that answered the last call, or have called since
-	heard  map[string]heard // servers that have answered once
+	peers  map[string]Hello // servers that answered the last call, or have called since
+	heard  map[string]Heard // servers that have answered once
 }
 
-// heard is what a server has said at its last answer.
-type heard struct {
-	at   int64  // elapsed ns, not 0
-	last uint64 // the last entry of its log
+// Heard is what a server has said at its last answer.
+type Heard struct {
+	At   int64  // Elapsed, not 0
+	Last uint64 // the last entry of its log
 }
 
-func newLayer(ln net.Listener, address string, log *slog.Logger) *layer {
-	return &layer{
+func newLayer(ln net.Listener, address string, log *slog.Logger) *Layer {
+	return &Layer{
 		ln: ln, address: address, log: log, greeting: greetTimeout, accepted: make(chan net.Conn), done: make(chan struct{}),
-		open: map[net.Conn]struct{}{}, expect: map[raft.ServerAddress]string{}, peers: map[string]hello{}, heard: map[string]heard{},
-		elapsed: func() int64 { return 0 },
+		open: map[net.Conn]struct{}{}, expect: map[raft.ServerAddress]string{}, peers: map[string]Hello{}, heard: map[string]Heard{},
+		Elapsed: func() int64 { return 0 },
 	}
 }
 
+// Listen opens the port at the address that peers dial. If the address names a host, Listen opens the port on all
+// addresses of the machine.
+func Listen(address string, certs *Certificates, log *slog.Logger) (*Layer, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("replication: %w", err)
+	}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case port == "0" || host == "" || err == nil && ip.IsUnspecified():
+		return nil, fmt.Errorf("replication: peers cannot dial %s", address)
+	case certs == nil && !ip.IsLoopback():
+		return nil, fmt.Errorf("replication: %s is not an IP address of loopback and a port: without certificates of the nodes, no other is accepted", address)
+	}
+	bind := address
+	if err != nil {
+		bind = ":" + port
+	}
+	ln, err := net.Listen("tcp", bind)
+	if err != nil {
+		return nil, fmt.Errorf("replication: %w", err)
+	}
+	l := newLayer(ln, address, log)
+	l.certs = certs
+	return l, nil
+}
+
 // Dial connects to a peer for Raft.
-func (l *layer) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (l *Layer) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	l.mu.Lock()
 	server := l.expect[to]
 	l.mu.Unlock()
-	c, _, err := l.call(callRaft, string(to), server, timeout)
+	c, _, err := l.Call(CallRaft, string(to), server, timeout)
 	return c, err
 }
 
 // expects notes which server Raft means by an address.
-func (l *layer) expects(server raft.ServerID, at raft.ServerAddress) {
+func (l *Layer) expects(server raft.ServerID, at raft.ServerAddress) {
 	l.mu.Lock()
 	l.expect[at] = string(server)
 	l.mu.Unlock()
 }
 
-// call connects to the node at an address, and returns that node's hello. server is its server id, or only its raft-id
-// if that is all that is known. For callAsk, call closes the connection and returns nil for it.
-func (l *layer) call(c call, address, server string, timeout time.Duration) (net.Conn, hello, error) {
+// Call connects to the node at an address, and returns that node's hello. server is its server id, or only its raft-id
+// if that is all that is known. For CallAsk, Call closes the connection and returns nil for it.
+func (l *Layer) Call(c Call, address, server string, timeout time.Duration) (net.Conn, Hello, error) {
 	conn, h, err := l.greet(c, address, server, timeout)
 	if err != nil {
 		l.mu.Lock()
@@ -101,13 +132,13 @@ func (l *layer) call(c call, address, server string, timeout time.Duration) (net
 }
 
 // know notes what a server has said.
-func (l *layer) know(h hello) {
+func (l *Layer) know(h Hello) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.peers[h.From], l.heard[h.From] = h, heard{max(l.elapsed(), 1), h.Last}
+	l.peers[h.From], l.heard[h.From] = h, Heard{max(l.Elapsed(), 1), h.Last}
 }
 
-func (l *layer) greet(c call, address, server string, timeout time.Duration) (conn net.Conn, h hello, err error) {
+func (l *Layer) greet(c Call, address, server string, timeout time.Duration) (conn net.Conn, h Hello, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var d net.Dialer
@@ -115,7 +146,7 @@ func (l *layer) greet(c call, address, server string, timeout time.Duration) (co
 		return nil, h, err
 	}
 	raw := conn
-	if tcp, ok := raw.(*net.TCPConn); ok && c == callClients {
+	if tcp, ok := raw.(*net.TCPConn); ok && c == CallClients {
 		// When this end is closed, the clients have been told that they get no replies. The system must not go on to send
 		// their commands.
 		_ = tcp.SetLinger(0)
@@ -123,22 +154,22 @@ func (l *layer) greet(c call, address, server string, timeout time.Duration) (co
 	}
 	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
 	if l.certs != nil {
-		conn = tls.Client(conn, l.certs.toPeer(nameOf(server)))
+		conn = tls.Client(conn, l.certs.toPeer(NameOf(server)))
 	}
-	own := l.self()
+	own := l.Self()
 	own.To = server
 	if err = own.send(conn, c); err == nil {
 		h, _, err = readHello(conn)
 	}
 	switch {
 	case err == nil && h.Refused != "":
-		err = fmt.Errorf("node %s refuses the connection: %s", nameOf(h.From), h.Refused)
+		err = fmt.Errorf("node %s refuses the connection: %s", NameOf(h.From), h.Refused)
 	case err == nil:
 		err = compatible(&own, &h, server)
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	}
-	if err != nil || c == callAsk {
+	if err != nil || c == CallAsk {
 		return nil, h, errors.Join(err, ignoreClosed(raw.Close()))
 	}
 	return conn, h, nil
@@ -153,37 +184,38 @@ func ignoreClosed(err error) error {
 
 // compatible returns why two nodes with these hellos cannot work together, or nil. means is the server id or raft-id
 // that h must have.
-func compatible(own, h *hello, means string) error {
+func compatible(own, h *Hello, means string) error {
 	switch {
 	case h.Writes > own.Reads || own.Writes > h.Reads:
-		return fmt.Errorf("%w: node %s writes format %d and reads up to %d, this one %d and %d", ErrNewer, nameOf(h.From), h.Writes, h.Reads, own.Writes, own.Reads)
+		return fmt.Errorf("%w: node %s writes format %d and reads up to %d, this one %d and %d", ErrNewer, NameOf(h.From), h.Writes, h.Reads, own.Writes, own.Reads)
 	case own.Cluster != "" && h.Cluster != "" && own.Cluster != h.Cluster:
-		return fmt.Errorf("node %s is of another cluster", nameOf(h.From))
-	case nameOf(h.From) != nameOf(means):
-		return fmt.Errorf("the node there is %s, and not %s", nameOf(h.From), nameOf(means))
-	case nameOf(means) != means && h.From != means:
-		return fmt.Errorf("node %s has another directory than the member of that name: remove the member first, and add it again", nameOf(h.From))
+		return fmt.Errorf("node %s is of another cluster", NameOf(h.From))
+	case NameOf(h.From) != NameOf(means):
+		return fmt.Errorf("the node there is %s, and not %s", NameOf(h.From), NameOf(means))
+	case NameOf(means) != means && h.From != means:
+		return fmt.Errorf("node %s has another directory than the member of that name: remove the member first, and add it again", NameOf(h.From))
 	}
 	return nil
 }
 
-// peer returns the last hello of a server, or the zero hello if it did not answer the last call and has not called since.
-func (l *layer) peer(server raft.ServerID) hello {
+// Said returns the last hello of a server, or the zero hello if it did not answer the last call and has not called since.
+func (l *Layer) Said(server raft.ServerID) Hello {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.peers[string(server)]
 }
 
-// heardOf returns what a server has said at its last answer, or the zero value if it has not answered yet.
-func (l *layer) heardOf(server raft.ServerID) heard {
+// Heard returns what a server has said at its last answer, or the zero value if it has not answered yet.
+func (l *Layer) Heard(server raft.ServerID) Heard {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.heard[string(server)]
 }
 
-// serve accepts connections until the layer is closed.
-func (l *layer) serve() {
-	defer l.loops.Done()
+// Serve accepts connections until the layer is closed.
+func (l *Layer) Serve() { l.loops.Go(l.serve) }
+
+func (l *Layer) serve() {
 	for {
 		c, err := l.ln.Accept()
 		if err != nil {
@@ -213,9 +245,15 @@ func (l *layer) serve() {
 	}
 }
 
+// Admit sets what returns why a server may not talk to this node now, or nil.
+func (l *Layer) Admit(admits func(server string) error) { l.admits.Store(&admits) }
+
+// Refused returns how many connections were closed because of what they said, or did not say.
+func (l *Layer) Refused() uint64 { return l.refused.Load() }
+
 // spoke notes that a connection has said who it is, or never will. If the connection was displaced, spoke returns that
 // as the error.
-func (l *layer) spoke(a *incoming, err error) error {
+func (l *Layer) spoke(a *incoming, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.silent = slices.DeleteFunc(l.silent, func(other *incoming) bool { return other == a })
@@ -225,23 +263,23 @@ func (l *layer) spoke(a *incoming, err error) error {
 	return err
 }
 
-func (l *layer) refuse(a net.Conn, err error) {
+func (l *Layer) refuse(a net.Conn, err error) {
 	l.refused.Add(1)
 	l.log.Warn("a connection on the Raft port is closed", "addr", a.RemoteAddr().String(), "err", err)
 	_ = a.Close()
 }
 
 // answer reads a connection's hello, answers it, and passes the connection on.
-func (l *layer) answer(a *incoming) {
+func (l *Layer) answer(a *incoming) {
 	conn, c, from, err := l.admit(a)
 	err = l.spoke(a, err)
 	switch {
 	case err != nil:
 		l.refuse(a, err)
-	case c == callAsk:
+	case c == CallAsk:
 		_ = conn.Close()
-	case c == callClients:
-		l.clients(conn, from)
+	case c == CallClients:
+		l.Clients(conn, from)
 	default:
 		select {
 		case l.accepted <- conn:
@@ -251,7 +289,7 @@ func (l *layer) answer(a *incoming) {
 	}
 }
 
-func (l *layer) admit(a *incoming) (conn net.Conn, c call, from string, err error) {
+func (l *Layer) admit(a *incoming) (conn net.Conn, c Call, from string, err error) {
 	late := time.AfterFunc(l.greeting, func() { _ = a.Conn.Close() })
 	defer late.Stop()
 	conn = a
@@ -268,16 +306,16 @@ func (l *layer) admit(a *incoming) (conn net.Conn, c call, from string, err erro
 		return nil, 0, "", err
 	}
 	if proof != nil {
-		if err := checkPeer(proof, nameOf(h.From)); err != nil {
-			return nil, 0, "", fmt.Errorf("it says that it is %s: %w", nameOf(h.From), err)
+		if err := checkPeer(proof, NameOf(h.From)); err != nil {
+			return nil, 0, "", fmt.Errorf("it says that it is %s: %w", NameOf(h.From), err)
 		}
 	}
-	own := l.self()
+	own := l.Self()
 	reason := l.welcome(&own, &h, c)
 	switch {
 	case reason != nil:
 		own.Refused = reason.Error()
-	case c != callAsk:
+	case c != CallAsk:
 		l.know(h) // a node that has just started hears from the leader before it asks
 	}
 	if err := own.send(conn, c); err != nil {
@@ -288,22 +326,22 @@ func (l *layer) admit(a *incoming) (conn net.Conn, c call, from string, err erro
 
 // welcome returns why a call is refused, or nil. A node that is in no cluster joins the caller's, if the caller knows
 // the incarnation of this node: only a cluster that has this node as its member does.
-func (l *layer) welcome(own, h *hello, c call) error {
-	back := hello{From: own.From, Cluster: own.Cluster, Reads: own.Reads, Writes: own.Writes}
-	caller := hello{Cluster: h.Cluster, Reads: h.Reads, Writes: h.Writes}
+func (l *Layer) welcome(own, h *Hello, c Call) error {
+	back := Hello{From: own.From, Cluster: own.Cluster, Reads: own.Reads, Writes: own.Writes}
+	caller := Hello{Cluster: h.Cluster, Reads: h.Reads, Writes: h.Writes}
 	if err := compatible(&caller, &back, h.To); err != nil {
 		return err
 	}
 	switch c {
-	case callAsk:
+	case CallAsk:
 		return nil
-	case callClients:
-		if l.clients == nil {
+	case CallClients:
+		if l.Clients == nil {
 			return errors.New("this node does not take commands from other nodes")
 		}
-	case callRaft:
+	case CallRaft:
 		if own.Cluster == "" && h.Cluster != "" && h.To == own.From {
-			if err := l.join(h.Cluster); err != nil {
+			if err := l.Join(h.Cluster); err != nil {
 				return err
 			}
 			own.Cluster = h.Cluster
@@ -321,7 +359,7 @@ func (l *layer) welcome(own, h *hello, c call) error {
 }
 
 // Accept returns the next connection for Raft.
-func (l *layer) Accept() (net.Conn, error) {
+func (l *Layer) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.accepted:
 		return c, nil
@@ -331,7 +369,7 @@ func (l *layer) Accept() (net.Conn, error) {
 }
 
 // Addr returns the address that peers dial.
-func (l *layer) Addr() net.Addr { return advertised(l.address) }
+func (l *Layer) Addr() net.Addr { return advertised(l.address) }
 
 type advertised string
 
@@ -339,7 +377,7 @@ func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
 // Close closes the port and all accepted connections.
-func (l *layer) Close() error {
+func (l *Layer) Close() error {
 	l.mu.Lock()
 	open := l.open
 	l.open = nil
@@ -359,7 +397,7 @@ func (l *layer) Close() error {
 // incoming is a connection that a peer has made.
 type incoming struct {
 	net.Conn
-	l       *layer
+	l       *Layer
 	crowded bool // it was closed to make room, guarded by l.mu
 }
 
