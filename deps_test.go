@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"known":       {"resp", "script", "value"},
 	"simulate":    {"limit", "rules", "internal"},
 	"docs":        {"limit", "simulate", "internal"},
+	"deploy":      {}, // the tests of the chart, a module of their own
 	"uplink":      {"transport", "internal"},
 	"server":      {"engine", "value", "script", "known", "limit", "resp", "rules", "config", "transport", "uplink", "internal"},
 	"scripts":     {},

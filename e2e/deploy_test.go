@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,6 +137,26 @@ func TestComposeFile(t *testing.T) {
 	}
 }
 
+// The objects for Kubernetes have the checksum of the chart that they are made from.
+func TestKubernetesFileIsOfTheChart(t *testing.T) {
+	sum := sha256.New()
+	err := filepath.WalkDir("../deploy/chart", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d\n%s", d.Name(), len(text), text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../deploy/kubernetes/limitdb.yaml")
+	if want := fmt.Sprintf("\n# Chart: %x\n", sum.Sum(nil)[:8]); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("deploy/chart has changed (%v): go test -C deploy/charttest -run Plain -update", err)
+	}
+}
+
 // Everything that the objects for Kubernetes name exists, and the command lines of all pods are valid.
 func TestKubernetesFile(t *testing.T) {
 	t.Parallel()
@@ -147,8 +170,10 @@ func TestKubernetesFile(t *testing.T) {
 	if nodes.Spec.ClusterIP != "None" || !nodes.Spec.Publish || all["Service limitdb"].Kind == "" || all["PodDisruptionBudget limitdb"].Kind == "" {
 		t.Errorf("%+v", all)
 	}
-	if nodes.Spec.Selector["app"] != pod.Metadata.Labels["app"] || pod.Metadata.Labels["app"] == "" {
-		t.Errorf("the service selects %v of %v", nodes.Spec.Selector, pod.Metadata.Labels)
+	for _, label := range []string{"app.kubernetes.io/name", "app.kubernetes.io/instance"} {
+		if nodes.Spec.Selector[label] != pod.Metadata.Labels[label] || pod.Metadata.Labels[label] == "" {
+			t.Errorf("the service selects %v of %v", nodes.Spec.Selector, pod.Metadata.Labels)
+		}
 	}
 	// A pod without a majority is not ready, so pods that wait for one another would wait for ever.
 	if set.Spec.Policy != "Parallel" {
