@@ -66,7 +66,7 @@ var inside = map[string][]string{
 	"server/handler":  {"config", "engine", "internal/decisionlog", "internal/glob", "internal/stats", "limit", "resp", "server/request", "server/spec"},
 	"server/values":   {"internal/journal", "limit", "resp", "server/handler", "server/spec", "value"},
 	"server/keys":     {"engine", "internal/glob", "limit", "resp", "server/handler", "server/spec"},
-	"server/info":     {"internal/english", "internal/stats", "resp"},
+	"server/info":     {"internal/stats", "resp"},
 	"server/cluster":  {"engine", "internal/stats", "resp", "server/handler", "server/info", "server/keys", "server/spec", "uplink"},
 	"server/rulebook": {"engine", "internal/clock", "internal/decisionlog", "internal/stats", "limit", "resp", "rules", "server/cluster", "server/handler", "server/keys", "server/limits", "server/request", "server/spec"},
 	"server/waiters":  {},

@@ -27,7 +27,6 @@ func TestClientNamesAndInfo(t *testing.T) {
 		[2]string{"CLIENT NO-EVICT maybe", "-" + spec.ErrSyntax},
 		[2]string{"CLIENT TRACKING ON OPTIN", "OK"},
 		[2]string{"CLIENT CACHING YES", "OK"},
-		[2]string{"CLIENT GETREDIR", "0"},
 		[2]string{"CLIENT UNBLOCK 5", "0"},
 		[2]string{"CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP."},
 		[2]string{"CLIENT", "-ERR wrong number of arguments for 'client' command"},

@@ -9,7 +9,6 @@ import (
 	"limitdb/resp"
 	"limitdb/server/clients"
 	"limitdb/server/handler"
-	"limitdb/server/request"
 	"limitdb/server/spec"
 )
 
@@ -21,12 +20,9 @@ func debugRows() []row {
 	noModules := func(c *call) { c.Fail(errNoSuchModule) }
 	path := spec.Text("path")
 	const debug = spec.Client | spec.Admin
-	object := cmd("OBJECT", 3, debug|spec.Readonly, "Describes a key in one line, as Redis does.", debugObject, spec.Key("key"))
-	object.FirstKey, object.LastKey, object.Step, object.KeyFlags = 2, 2, 1, []string{"RO"}
 	return []row{
 		handler.Container("DEBUG", "server", "A container for commands to test with.",
 			cmd("SLEEP", 3, debug|spec.Loading|spec.Stale, "Delays the reply by some seconds.", debugSleep, spec.Argument{Name: "seconds", Kind: "double"}),
-			object,
 		),
 		handler.Container("MODULE", "server", "A container for commands about modules. There are none.",
 			cmd("LIST", 2, spec.Admin, "Returns an empty list: no modules are loaded.", none),
@@ -56,15 +52,6 @@ func (c *call) mayDebug() bool {
 	return true
 }
 
-func debugObject(c *call) {
-	if !c.mayDebug() {
-		return
-	}
-	if _, err := c.inTransaction(c.commandKeys(), func(t *handler.Txn) bool { c.Debug(t, c.Args[2]); return true }); err != nil {
-		c.Fail(request.ErrorText(err))
-	}
-}
-
 func debugSleep(c *call) {
 	if !c.mayDebug() {
 		return
@@ -77,11 +64,18 @@ func debugSleep(c *call) {
 	c.sleep(time.Duration(math.Round(seconds * float64(time.Second))))
 }
 
-// sleep parks the session for d and replies OK.
+// sleep replies OK after d, unless the client has gone by then.
 func (c *call) sleep(d time.Duration) {
-	w := &sleeping{call: c, cmd: c.cmd, whole: d, left: d}
-	w.arm()
-	c.client.park(w)
+	cmd, gone := c.cmd, c.client.leaves()
+	c.client.Background(func() error {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-gone:
+		}
+		return nil
+	}, func(error) { c.slept(cmd, d) })
 }
 
 // slept replies after a sleep. The slow log records it as if it were work.

@@ -3,6 +3,9 @@ package server
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"limitdb/transport"
 )
 
 func TestDebugSleep(t *testing.T) {
@@ -38,15 +41,15 @@ func TestDebugSleepGoesOn(t *testing.T) {
 	}
 }
 
-// A sleep that is longer than a timer's step takes several steps.
-func TestDebugSleepSteps(t *testing.T) {
+// A sleep ends with its client.
+func TestDebugSleepOfAClientThatLeaves(t *testing.T) {
 	c := newTestServer(t).client()
-	c.raw(string(encode("DEBUG", "SLEEP", "1.01")))
-	if got := c.resume(); got != "" {
-		t.Errorf("%q after the first step", got)
-	}
-	if got := c.resume(); got != "+OK\r\n" {
-		t.Errorf("%q", got)
+	c.raw(string(encode("DEBUG", "SLEEP", "3600")))
+	c.hangUp(transport.ErrPeerClosed)
+	select {
+	case <-c.conn.woken:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("it sleeps on")
 	}
 }
 
@@ -77,34 +80,6 @@ func TestDebugErrors(t *testing.T) {
 		[2]string{"DEBUG SEGFAULT", "-ERR unknown subcommand 'SEGFAULT'. Try DEBUG HELP."},
 		[2]string{"DEBUG", "-ERR wrong number of arguments for 'debug' command"},
 	)
-}
-
-// The line is Redis': clients take encoding, serializedlength and lru_seconds_idle from it.
-func TestDebugObject(t *testing.T) {
-	ts := newTestServer(t, "max-key-len 8")
-	c := ts.client()
-	of := func(encoding, length string) string {
-		return "Value at:0x0 refcount:1 encoding:" + encoding + " serializedlength:" + length + " lru:0 lru_seconds_idle:0"
-	}
-	c.steps(ts,
-		[2]string{"DEBUG OBJECT", "-ERR wrong number of arguments for 'debug|object' command"},
-		[2]string{"DEBUG OBJECT k", "-ERR no such key"},
-		[2]string{"SET k 12", "OK"},
-		[2]string{"DEBUG OBJECT k", of("int", "2")},
-		[2]string{"SETEX k 10 hello", "OK"},
-		[2]string{"debug object k", of("embstr", "6")},
-		[2]string{"LPUSH l a", "1"},
-		[2]string{"DEBUG OBJECT l", of("quicklist", "6")},
-		[2]string{"RL.TAKE g GCRA 10/m", "[0 10 9 -1 6000]"},
-		[2]string{"DEBUG OBJECT g", of("raw", "10")},
-		[2]string{"DEBUG OBJECT long-key-", "-" + errKeyTooLong},
-		[2]string{"MULTI", "OK"},
-		[2]string{"DEBUG OBJECT k", "-ERR Command not allowed inside a transaction"},
-		[2]string{"DISCARD", "OK"},
-	)
-	if got := c.eval("return redis.call('DEBUG', 'OBJECT', 'k')", "0"); !strings.HasPrefix(got, "-ERR This Redis command is not allowed from script") {
-		t.Error(got)
-	}
 }
 
 func TestModuleFunctionLolwut(t *testing.T) {

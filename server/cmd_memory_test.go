@@ -58,15 +58,6 @@ func TestMemoryStats(t *testing.T) {
 	if f["peak.allocated"] < f["total.allocated"] || f["allocator.active"] < f["allocator.allocated"] || f["peak.percentage"] > 100 {
 		t.Errorf("figures that contradict each other: %v", f)
 	}
-	if got := c.do("MEMORY", "MALLOC-STATS").Text; !strings.Contains(got, "heap/objects ") {
-		t.Error(got)
-	}
-}
-
-func TestMemoryDoctor(t *testing.T) {
-	if got := newTestServer(t).client().do("MEMORY", "DOCTOR").Text; !strings.HasSuffix(got, ".\n") {
-		t.Error(got)
-	}
 }
 
 // PURGE replies in the session's own turn, when the work is done.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
@@ -303,9 +302,7 @@ func memoryRows() []row {
 	return []row{handler.Container("MEMORY", "server", "A container for commands about memory.",
 		usage,
 		sub("STATS", 2, 0, "Returns statistics of the process's memory.", memoryStats),
-		sub("DOCTOR", 2, 0, "Gives advice about memory.", memoryDoctor),
 		sub("PURGE", 2, spec.Client, "Collects garbage and returns free memory to the system.", memoryPurge),
-		sub("MALLOC-STATS", 2, 0, "Returns statistics of Go's memory classes.", memoryClasses),
 	)}
 }
 
@@ -342,11 +339,10 @@ func (c *call) withFigures(reply func(*info.Memory)) {
 }
 
 func (srv *Server) memoryFigures(table *engine.Stats) info.Memory {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 	metrics.Read(sample)
 	f := info.Memory{
 		Used:     int64(sample[0].Value.Uint64()),
-		Idle:     int64(sample[2].Value.Uint64()),
 		Resident: int64(info.ResidentBytes()),
 		Clients:  srv.clients.Bytes.Load(),
 		Table:    table.Bytes,
@@ -359,28 +355,8 @@ func (srv *Server) memoryFigures(table *engine.Stats) info.Memory {
 
 func memoryStats(c *call) { c.withFigures(func(f *info.Memory) { f.Stats(&c.Reply) }) }
 
-func memoryDoctor(c *call) {
-	c.withFigures(func(f *info.Memory) { c.Verbatim(f.Advice(c.srv.set.MaxMemory.Get(), c.srv.clients.Budget())) })
-}
-
 // memoryPurge collects garbage in its own goroutine, since the collection of a large heap would
 // delay every client that shares this one's goroutine.
 func memoryPurge(c *call) {
 	c.client.Background(func() error { debug.FreeOSMemory(); return nil }, c.okOrFail)
-}
-
-func memoryClasses(c *call) {
-	var samples []metrics.Sample
-	for _, d := range metrics.All() {
-		if d.Kind == metrics.KindUint64 && strings.HasPrefix(d.Name, "/memory/classes/") {
-			samples = append(samples, metrics.Sample{Name: d.Name})
-		}
-	}
-	metrics.Read(samples)
-	var b strings.Builder
-	for _, m := range samples {
-		name := strings.TrimSuffix(strings.TrimPrefix(m.Name, "/memory/classes/"), ":bytes")
-		fmt.Fprintf(&b, "%-30s %14d bytes\n", name, m.Value.Uint64())
-	}
-	c.Verbatim(b.String())
 }

@@ -171,7 +171,6 @@ func TestDeposedLeaderTellsNoError(t *testing.T) {
 		{in: "SCAN 999999999999"},
 		{in: "EXPIRE limit 10"},
 		{in: "SET limit v"},
-		{in: "DEBUG OBJECT none"},
 		{in: "OBJECT ENCODING none"},
 		{in: "MEMORY USAGE none"},
 		{in: "SET other v", full: true},

@@ -49,15 +49,8 @@ const (
 	errWaitAOFRange       = "ERR value is out of range, value must between 0 and 1"
 	errTrackingNever      = "ERR limitdb does not invalidate keys that change, so a client must not cache; only CLIENT TRACKING ON OPTIN is accepted, and keys announced by CLIENT CACHING YES are invalidated at once"
 
-	errTrackingRedirects   = "ERR A client can only redirect to a single other client"
-	errTrackingNoClient    = "ERR The client ID you want redirect to does not exist"
-	errTrackingPrefix      = "ERR PREFIX option requires BCAST mode to be enabled"
-	errTrackingSwitchBcast = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
-	errTrackingBcastOpt    = "ERR OPTIN and OPTOUT are not compatible with BCAST"
-	errTrackingBothOpts    = "ERR You can't specify both OPTIN mode and OPTOUT mode"
-	errTrackingSwitchOpt   = "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
-	errCachingOff          = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
-	errCachingNo           = "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
+	errCachingOff = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+	errCachingNo  = "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
 
 	errNumReplicas = "ERR value is out of range, must be positive"
 )

@@ -25,7 +25,7 @@ import (
 // session does not.
 //
 // What a session can wait for: its next turn (nextTurn), also in the middle of a command (stepping); the end of a pause (heldBack); a
-// decision (waiting); work in another goroutine (working); a time (sleeping, guess); the leader, or a leader (forwarding); and, around
+// decision (waiting); work in another goroutine (working); a time (guess); the leader, or a leader (forwarding); and, around
 // one of these, the end of a read after READONLY (reading). Replies that wait for the disk do not stop a session: see owed.
 //
 // transport.Life holds the state of the connection. To close a connection after its last reply,
@@ -181,40 +181,6 @@ func (w *working) resume(*session) bool {
 		return false
 	}
 	w.reply(w.err)
-	return true
-}
-
-// sleeping is DEBUG SLEEP. Only a timer runs meanwhile, so all other sessions continue.
-type sleeping struct {
-	call        *call
-	cmd         *command
-	whole, left time.Duration
-	due         atomic.Bool // the timer has rung
-}
-
-// sleepStep bounds how long a timer keeps a closed session in memory.
-const sleepStep = time.Second
-
-// arm starts the timer.
-func (w *sleeping) arm() {
-	step := min(w.left, sleepStep)
-	w.left -= step
-	conn := w.call.client.conn
-	time.AfterFunc(step, func() {
-		w.due.Store(true)
-		conn.Wake()
-	})
-}
-
-func (w *sleeping) resume(*session) bool {
-	if !w.due.Swap(false) {
-		return false
-	}
-	if w.left > 0 {
-		w.arm()
-		return false
-	}
-	w.call.slept(w.cmd, w.whole)
 	return true
 }
 

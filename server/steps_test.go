@@ -501,7 +501,7 @@ func TestMonitorsAreBounded(t *testing.T) {
 func TestFiguresInSteps(t *testing.T) {
 	ts := newTestServer(t)
 	ts.Server.parts.Engine.Store(engine.New(engine.Options{Shards: 4096}))
-	for _, words := range [][]string{{"MEMORY", "STATS"}, {"MEMORY", "DOCTOR"}, {"RL.TOP"}} {
+	for _, words := range [][]string{{"MEMORY", "STATS"}, {"RL.TOP"}} {
 		c := ts.client().tiny()
 		if c.all(string(encode(words...))); c.conn.yields == 0 || c.s.pending != nil {
 			t.Errorf("%q never yielded", words)

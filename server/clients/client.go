@@ -29,7 +29,7 @@ type Client struct {
 	Batches                atomic.Int64                 // that have begun and ended; odd during one. Counted on a node of a cluster only
 	Queued                 atomic.Int32                 // 1 and the commands since MULTI; 0: there was no MULTI
 	Authed, Monitor, RESP3 atomic.Bool
-	Redirect               atomic.Int64                  // where invalidations go: CLIENT GETREDIR
+	Tracks                 atomic.Bool                   // CLIENT TRACKING is on
 	Waits                  atomic.Pointer[engine.Waiter] // the request that waits for its turn, or nil
 
 	// The memory that the server holds for the client, in bytes.
@@ -56,7 +56,6 @@ type Client struct {
 func (s *Set) Init(c *Client, conn transport.Conn, now int64) {
 	c.set, c.Conn, c.created = s, conn, now
 	c.LastActive.Store(now)
-	c.Redirect.Store(-1)
 }
 
 // Addr returns the peer's address as CLIENT LIST shows it.
@@ -84,15 +83,8 @@ func (c *Client) Parked() bool { return c.parked.Load() }
 // SetWatched notes how many keys the client watches.
 func (c *Client) SetWatched(n int) { change(&c.set.Watching, c.watched.Swap(int32(n)) > 0, n > 0) }
 
-// SetTracking notes whether the client has CLIENT TRACKING, and where its invalidations go, 0 for the client itself. Only its session
-// may call it.
-func (c *Client) SetTracking(on bool, redirect int64) {
-	change(&c.set.Tracking, c.tracking, on)
-	if c.tracking = on; !on {
-		redirect = -1
-	}
-	c.Redirect.Store(redirect)
-}
+// SetTracking notes whether the client has CLIENT TRACKING.
+func (c *Client) SetTracking(on bool) { change(&c.set.Tracking, c.Tracks.Swap(on), on) }
 
 // CountSubs notes the subscriptions, after a change. Only the session may call it.
 func (c *Client) CountSubs() {

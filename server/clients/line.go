@@ -37,7 +37,7 @@ func (c *Client) AppendLine(b []byte, now int64) []byte {
 		{c.SubCount() > 0, 'P'},
 		{c.Queued.Load() > 0, 'x'},
 		{c.Parked(), 'b'},
-		{c.Redirect.Load() >= 0, 't'},
+		{c.Tracks.Load(), 't'},
 		{IsUnix(local), 'U'},
 		{c.noEvict.Load(), 'e'},
 	} {
@@ -68,11 +68,14 @@ func (c *Client) AppendLine(b []byte, now int64) []byte {
 		cmd = last.Full
 	}
 	l.text(" events=r cmd=", cmd)
-	version := int64(2)
+	version, redirect := int64(2), int64(-1)
+	if c.Tracks.Load() {
+		redirect = 0 // to itself
+	}
 	if c.RESP3.Load() {
 		version = 3
 	}
-	l.int(" user=default redir=", c.Redirect.Load())
+	l.int(" user=default redir=", redirect)
 	l.int(" resp=", version)
 	l.text(" lib-name=", c.LibName.String())
 	l.text(" lib-ver=", c.LibVer.String())

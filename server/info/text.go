@@ -1,4 +1,4 @@
-// Package info writes the texts of INFO, MEMORY STATS and MEMORY DOCTOR. It gets figures and returns bytes.
+// Package info writes the texts of INFO and MEMORY STATS. It gets figures and returns bytes.
 package info
 
 import (

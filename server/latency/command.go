@@ -26,10 +26,6 @@ func (m *Monitor) Rows() []row {
 		sub("LATEST", 2, 0, "Returns each event's name, the Unix time of its latest occurrence in seconds, and how long that one and the longest one took, in milliseconds. Events are command and fast-command; those of latency-monitor-threshold or more are recorded.", m.latest),
 		sub("HISTORY", 3, 0, "Returns the latest 160 occurrences of an event, at most the longest of each second: the Unix time, and how many milliseconds it took.", m.history, event),
 		sub("RESET", -2, 0, "Forgets events, or all of them; returns how many there were.", m.reset, spec.Optional(spec.Several(event))),
-		sub("GRAPH", 3, 0, "Returns an error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
-			c.Fail("ERR No samples available for event '" + resp.Excerpt(c.Args[2]) + "'")
-		}, event),
-		sub("DOCTOR", 2, 0, "Describes which commands take long.", m.doctor),
 	)}
 }
 
@@ -80,27 +76,6 @@ func cumulative(l *stats.Histogram) []point {
 		}
 	}
 	return points
-}
-
-// slowCall is the duration from which LATENCY DOCTOR calls a command slow: the default
-// threshold of the slow log.
-const slowCall = 10 * time.Millisecond
-
-func (m *Monitor) doctor(c *call) {
-	var b strings.Builder
-	for _, t := range called(m.Commands()) {
-		if p := time.Duration(t.Latency.Quantile(0.999)); p >= slowCall {
-			b.WriteString("- " + t.Name + ": one call in a thousand takes " + p.String() + " or more.\n")
-		}
-	}
-	if b.Len() == 0 {
-		c.Verbatim("Every command answers within " + slowCall.String() +
-			", but for at most one call in a thousand. LATENCY HISTOGRAM has the figures.\n")
-		return
-	}
-	c.Verbatim("Some commands take long:\n" + b.String() +
-		"SLOWLOG GET shows single calls, LATENCY HISTOGRAM the figures. Commands that look at many keys (KEYS, FLUSHALL, SCAN with a large COUNT)\n" +
-		"take time in proportion; for all others look at the machine's CPU first.\n")
 }
 
 func (m *Monitor) latest(c *call) {

@@ -19,7 +19,7 @@ type Command struct {
 	FirstKey, LastKey, Step int
 	// NumKeys is the position of the argument that gives the number of keys; the keys follow
 	// it. 0: FirstKey, LastKey and Step give the positions.
-	NumKeys  int
+	NumKeys int
 	// KeyFlags are Redis' key spec flags, as words, for each key; the last are those of all further keys. nil: as Flags say.
 	KeyFlags []string
 	// Route is the position of an argument of a command without keys by which clients of clusters choose the node, as

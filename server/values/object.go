@@ -2,7 +2,6 @@ package values
 
 import (
 	"bytes"
-	"strconv"
 
 	"limitdb/resp"
 	"limitdb/server/handler"
@@ -144,15 +143,4 @@ func (it *Item) encoding() string {
 		return value.StringEncoding(it.Body)
 	}
 	return value.CollectionEncoding(it.Type, it.Body)
-}
-
-// Debug replies with the line of DEBUG OBJECT, which tests of other servers parse. Here a key has no address, and no
-// time of its last use.
-func (c *Call) Debug(t *Txn, key []byte) {
-	it := c.Item(t, key)
-	if !it.Exists() {
-		c.Fail(errNoSuchKey)
-		return
-	}
-	c.Simple("Value at:0x0 refcount:1 encoding:" + it.encoding() + " serializedlength:" + strconv.Itoa(len(it.Body)) + " lru:0 lru_seconds_idle:0")
 }
