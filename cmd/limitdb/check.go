@@ -2,17 +2,18 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
-	"time"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/cmd/limitdb/serve"
-	"limitdb/internal/clock"
 	"limitdb/internal/english"
 	"limitdb/persistence"
+	"limitdb/replication"
 )
 
 func checkCommand() *cobra.Command {
@@ -31,11 +32,21 @@ For a node of a cluster, it prints the members, and where the log and the state 
 if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if all, err := checked(c.OutOrStdout(), args[0], repair != "" || dump); all || err != nil {
-				return err
+			dir, text := args[0], c.OutOrStdout()
+			if raft := filepath.Join(dir, serve.RaftDir); replication.HasNode(raft) {
+				if repair != "" || dump {
+					return errors.New("--repair and --dump are for a standalone server: a node gets its state from the others")
+				}
+				f, err := checkNode(raft)
+				if err == nil {
+					err = f.tell(text)
+				}
+				if err != nil || !persistence.HasData(dir) {
+					return err
+				}
 			}
-			o := persistence.CheckOptions{Dir: args[0], Repair: repair, Known: serve.Loads, Boot: clock.SystemBoot()}
-			text := c.OutOrStdout()
+			o := storeOptions(dir)
+			o.Repair = repair
 			if dump {
 				out := bufio.NewWriterSize(c.OutOrStdout(), 1<<16)
 				defer out.Flush()
@@ -44,20 +55,21 @@ if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 			}
 			bar := newProgress(c.ErrOrStderr(), "reading", nil, quiet)
 			o.Progress = bar.set
-			report, err := persistence.Check(o)
+			f, err := checkStore(o)
 			bar.close()
 			if err != nil {
 				return err
 			}
-			printReport(text, report)
-			if repair != "" {
-				fmt.Fprintf(text, "everything that can be read is in %s\n", repair)
-				return sound(repair)
+			err = f.tell(text)
+			if repair == "" {
+				return err
 			}
-			if len(report.Problems) > 0 {
-				return cli.WithStatus(fmt.Errorf("%s is corrupt in %s", args[0], english.Count(len(report.Problems), "place")), cli.ExitCorrupt)
+			fmt.Fprintf(text, "everything that can be read is in %s\n", repair)
+			f, err = checkStore(storeOptions(repair))
+			if err == nil && len(f.problems) > 0 {
+				err = cli.WithStatus(fmt.Errorf("the copy in %s is not sound: %s", repair, f.problems[0]), cli.ExitCorrupt)
 			}
-			return nil
+			return err
 		},
 	}
 	c.Flags().StringVar(&repair, "repair", "", "write everything that can be read to this new directory")
@@ -66,43 +78,33 @@ if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 	return c
 }
 
-// sound checks a repaired copy.
-func sound(dir string) error {
-	report, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: serve.Loads, Boot: clock.SystemBoot()})
-	if err == nil && len(report.Problems) > 0 {
-		err = cli.WithStatus(fmt.Errorf("the copy in %s is not sound: %w", dir, report.Problems[0]), cli.ExitCorrupt)
-	}
-	return err
+// findings are what a checker has found in a directory. There are two: checkStore and checkNode.
+type findings struct {
+	dir      string
+	print    func(w io.Writer) // says what is there
+	problems []string          // keep a server from starting
+	harmless []string          // a start does without it, or heals it
+	well     string            // to say if there are no problems
+	advice   string            // to add to the error
 }
 
-func printReport(w io.Writer, r *persistence.Report) {
-	for _, f := range r.Files {
-		fmt.Fprintf(w, "%s: bytes %d, batches %d, sets %d, changes %d, deletes %d, flushes %d", f.Name, f.Bytes, f.Batches, f.Sets, f.Changes, f.Deletes, f.Flushes)
-		if f.LastClock != 0 {
-			fmt.Fprintf(w, ", until %s", time.Unix(0, f.LastClock).UTC().Format(time.RFC3339))
-		}
-		if f.Lost > 0 {
-			fmt.Fprintf(w, ", %d bytes cannot be read", f.Lost)
-		}
-		if f.Dropped > 0 {
-			fmt.Fprintf(w, ", %d records of incomplete steps", f.Dropped)
-		}
-		if f.Zeros > 0 {
-			fmt.Fprintf(w, ", %d zeros at its end", f.Zeros)
-		}
-		fmt.Fprintln(w)
+// list prints the findings.
+func (f *findings) list(w io.Writer) {
+	f.print(w)
+	for _, h := range f.harmless {
+		fmt.Fprintln(w, h)
 	}
-	for _, p := range r.Problems {
-		fmt.Fprintf(w, "corrupt: %s at offset %d: %s\n", p.File, p.Offset, p.Reason)
+	for _, p := range f.problems {
+		fmt.Fprintf(w, "corrupt: %s\n", p)
 	}
-	if r.Torn != nil {
-		fmt.Fprintf(w, "torn: %s at offset %d: %s (a crash cut a write short: the next start cuts it off)\n", r.Torn.File, r.Torn.Offset, r.Torn.Reason)
+}
+
+// tell prints the findings and a verdict, and returns an error if a server cannot start from the directory.
+func (f *findings) tell(w io.Writer) error {
+	f.list(w)
+	if len(f.problems) > 0 {
+		return cli.WithStatus(fmt.Errorf("%s is corrupt in %s%s", f.dir, english.Count(len(f.problems), "place"), f.advice), cli.ExitCorrupt)
 	}
-	if len(r.Problems) == 0 {
-		state := "after an unclean stop"
-		if r.Clean {
-			state = "after a clean stop"
-		}
-		fmt.Fprintf(w, "all is well, %s\n", state)
-	}
+	fmt.Fprintln(w, f.well)
+	return nil
 }

@@ -1,40 +1,35 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"limitdb/cmd/limitdb/cli"
 	"limitdb/cmd/limitdb/serve"
 	"limitdb/internal/clock"
-	"limitdb/internal/english"
-	"limitdb/persistence"
 	"limitdb/replication"
 )
 
 // checkNode checks the directory of a node of a cluster.
-func checkNode(w io.Writer, dir string) error {
+func checkNode(dir string) (*findings, error) {
 	r, err := replication.Check(replication.CheckOptions{
 		Dir: dir, Known: serve.Loads, Clock: replication.Clock{Wall: clock.NewReal().Wall, Boot: clock.SystemBoot()},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	printNode(w, r)
-	if len(r.Problems) > 0 {
-		return cli.WithStatus(fmt.Errorf("%s is corrupt in %s: docs/replication.md says what to do", dir, english.Count(len(r.Problems), "place")), cli.ExitCorrupt)
+	return ofNode(dir, r), nil
+}
+
+func ofNode(dir string, r *replication.Report) *findings {
+	f := &findings{dir: dir, print: func(w io.Writer) { printNode(w, r) }, problems: r.Problems, well: "all is well", advice: ": docs/replication.md says what to do"}
+	for _, h := range r.Ignored {
+		f.harmless = append(f.harmless, fmt.Sprintf("damaged: %s (the node starts without it: while no node ran, the time of limits has stood still)", h))
+		f.well = "all else is well"
 	}
-	if len(r.Ignored) > 0 {
-		fmt.Fprintln(w, "all else is well")
-		return nil
-	}
-	fmt.Fprintln(w, "all is well")
-	return nil
+	return f
 }
 
 func printNode(w io.Writer, r *replication.Report) {
@@ -57,12 +52,6 @@ func printNode(w io.Writer, r *replication.Report) {
 	if r.Clock != 0 {
 		fmt.Fprintf(w, "state: epoch %s, batch %d, of the leader at %s, until %s\n", r.Epoch, r.Sequence, r.Leader, time.Unix(0, r.Clock).UTC().Format(time.RFC3339))
 	}
-	for _, p := range r.Ignored {
-		fmt.Fprintf(w, "damaged: %s (the node starts without it: while no node ran, the time of limits has stood still)\n", p)
-	}
-	for _, p := range r.Problems {
-		fmt.Fprintf(w, "corrupt: %s\n", p)
-	}
 }
 
 func recoverCommand() *cobra.Command {
@@ -78,7 +67,7 @@ The nodes of the old cluster are refused from then on: give them empty directori
 		RunE: func(c *cobra.Command, args []string) error {
 			r, err := serve.Recover(args[0])
 			if r != nil {
-				printNode(c.OutOrStdout(), r)
+				ofNode(args[0], r).list(c.OutOrStdout())
 			}
 			if err != nil {
 				return err
@@ -87,17 +76,4 @@ The nodes of the old cluster are refused from then on: give them empty directori
 			return nil
 		},
 	}
-}
-
-// checked checks the node in a data directory, if there is one, and reports whether there is nothing else to check.
-func checked(w io.Writer, dir string, other bool) (all bool, err error) {
-	raft := filepath.Join(dir, serve.RaftDir)
-	if !replication.HasNode(raft) {
-		return false, nil
-	}
-	if other {
-		return true, errors.New("--repair and --dump are for a standalone server: a node gets its state from the others")
-	}
-	err = checkNode(w, raft)
-	return err != nil || !persistence.HasData(dir), err
 }
