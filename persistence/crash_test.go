@@ -394,44 +394,57 @@ func (w *world) crash() {
 // life runs a store through crashes and ends.
 func (w *world) life() {
 	for range 6 {
-		w.fs.Left = -1
+		left := -1
 		if w.rng.IntN(5) > 0 {
-			w.fs.Left = w.rng.IntN(100)
+			left = w.rng.IntN(100)
 		}
-		if err := w.start(w.fs); err == nil {
-			for range w.rng.IntN(120) {
-				w.step()
-				if w.fs.Crashed || w.fatal != nil {
-					break
-				}
+		w.run(left, w.rng.IntN(120))
+	}
+	w.lastStart()
+}
+
+// run starts the store, does a number of steps, and ends, in a crash at the operation with a number or otherwise. It reports whether
+// there was such an operation.
+func (w *world) run(left, steps int) (cut bool) {
+	w.fs.Left = left
+	if err := w.start(w.fs); err == nil {
+		for range steps {
+			w.step()
+			if w.fs.Crashed || w.fatal != nil {
+				break
 			}
-			if !w.fs.Crashed && !w.off && w.rng.IntN(2) == 0 {
-				w.fs.Syncing = nil // nobody writes any more
-				if err := w.store.Close(); err == nil {
-					w.hist.ack(w.hist.mark())
-					w.latest = max(w.latest, w.changedAt)
-				} else if !w.fs.Crashed {
-					w.t.Fatal(err)
-				}
-			}
-		} else if !errors.Is(err, disktest.ErrCrashed) {
-			w.t.Fatal(err)
 		}
-		if w.fs.Crashed || w.rng.IntN(3) > 0 {
-			if w.store != nil && w.store.cur != nil && w.store.cur.Length > w.store.cur.End {
-				w.aheads++
+		if !w.fs.Crashed && !w.off && w.rng.IntN(2) == 0 {
+			w.fs.Syncing = nil // nobody writes any more
+			if err := w.store.Close(); err == nil {
+				w.hist.ack(w.hist.mark())
+				w.latest = max(w.latest, w.changedAt)
+			} else if !w.fs.Crashed {
+				w.t.Fatal(err)
 			}
-			w.crash()
-		} else { // only the process was killed: the kernel still has everything written
-			w.fs.Syncing = nil
-			w.killed()
 		}
-		if w.rng.IntN(10) == 0 && w.fs.Dir(dataDir)[manifestName] != nil {
-			if err := sound(w); err != nil {
-				w.t.Fatalf("check: %v", err)
-			}
+	} else if !errors.Is(err, disktest.ErrCrashed) {
+		w.t.Fatal(err)
+	}
+	cut = w.fs.Crashed
+	if w.fs.Crashed || w.rng.IntN(3) > 0 {
+		if w.store != nil && w.store.cur != nil && w.store.cur.Length > w.store.cur.End {
+			w.aheads++
+		}
+		w.crash()
+	} else { // only the process was killed: the kernel still has everything written
+		w.fs.Syncing = nil
+		w.killed()
+	}
+	if w.rng.IntN(10) == 0 && w.fs.Dir(dataDir)[manifestName] != nil {
+		if err := sound(w); err != nil {
+			w.t.Fatalf("check: %v", err)
 		}
 	}
+	return cut
+}
+
+func (w *world) lastStart() {
 	w.fs.Left = -1
 	if err := w.start(w.fs); err != nil {
 		w.t.Fatal(err)
@@ -492,5 +505,30 @@ func crashes(t *testing.T, policy Policy, changes string) {
 	}
 	if policy == Always && aheads < 500 {
 		t.Errorf("only %d crashes found zeros behind the log's batches", aheads)
+	}
+}
+
+// The same wherever a crash comes: each operation of a run is cut short in turn, and one of the run after it.
+func TestCrashesAtEveryOperation(t *testing.T) {
+	cuts, most := 0, uint64(3)
+	if long() {
+		most = 100
+	}
+	for _, policy := range []Policy{Always, EverySec} {
+		for seed := range most {
+			for left, cut := 0, true; cut; left++ {
+				w := newWorld(t, seed, policy)
+				w.pairing = true
+				cut = w.run(left, 60)
+				w.run(w.rng.IntN(40), 10) // what is left of a crash is where the next run begins
+				w.lastStart()
+				if cut {
+					cuts++
+				}
+			}
+		}
+	}
+	if cuts < 400 {
+		t.Errorf("only %d crashes", cuts)
 	}
 }
