@@ -18,7 +18,9 @@ import (
 const (
 	// segmentBytes is the length at which a segment is full.
 	segmentBytes = 16 << 20
-	segmentEnd   = ".log"
+	// keepBytes is the size up to which the buffer of a write is kept for the next.
+	keepBytes  = 2 << 20
+	segmentEnd = ".log"
 )
 
 // errLog is returned for a log that has lost entries that it once had.
@@ -183,7 +185,7 @@ func (d *diskLog) StoreLogs(logs []*raft.Log) error {
 	if d.zeros == nil {
 		d.zeros = make([]byte, min(disk.AheadBytes, d.segment))
 	}
-	if d.out = out; cap(out) > keepBuffer {
+	if d.out = out; cap(out) > keepBytes {
 		d.out = nil
 	}
 	if err := s.f.Append(out, d.zeros); err != nil {

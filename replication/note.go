@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"limitdb/internal/clock"
 	"limitdb/internal/disk"
 )
 
@@ -56,7 +57,8 @@ func readNote(path string, c Clock, logs raft.LogStore) (was *note, now int64, e
 		return nil, 0, err
 	}
 	boot, elapsed := c.Boot()
-	if boot == 0 || was.Boot != boot || was.Clock <= 0 || elapsed < was.Elapsed {
+	now, same := clock.Mark{Time: was.Clock, Boot: was.Boot, Elapsed: was.Elapsed}.Now(boot, elapsed)
+	if !same {
 		return nil, 0, nil
 	}
 	logged, err := lastClock(logs)
@@ -68,7 +70,7 @@ func readNote(path string, c Clock, logs raft.LogStore) (was *note, now int64, e
 		return nil, 0, fmt.Errorf("%w: by %v, says %s, and the log does not bear that out: if this machine's clock is right, remove that file; then the time has stood still while this node was down",
 			ErrClock, time.Duration(ahead).Round(time.Second), path)
 	}
-	return was, was.Clock + elapsed - was.Elapsed, nil
+	return was, now, nil
 }
 
 // lastClock returns the time of the last entry of a log that has one, and 0 if none has.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"limitdb/internal/group"
 	"limitdb/internal/journal"
 )
 
@@ -39,11 +40,6 @@ const (
 	finishRounds = 100
 	// maxProposed is the most entries that are proposed and not answered.
 	maxProposed = 64
-	// drainBytes is about how many bytes of records are drained before they are proposed. A longer drain continues
-	// after that, so the node's memory does not grow with what has changed.
-	drainBytes = 1 << 20
-	// keepBuffer is the size up to which a buffer is kept between drains.
-	keepBuffer = 2 * drainBytes
 )
 
 // Primary is the part of a node that decides while the node's own epoch is open.
@@ -56,10 +52,8 @@ type Primary struct {
 	send func(entry []byte) outcome
 	lost func(epoch id, cause error)
 
-	gate                    journal.Gate
 	dirtied, kick, advanced chan struct{}
 	proposed                chan proposal
-	unkicked                atomic.Bool
 
 	// turn is not 0 while the node's own epoch is open and decisions use the table. Each epoch has another turn. It is
 	// changed under mu.
@@ -67,8 +61,8 @@ type Primary struct {
 	// until is the Elapsed up to which Deciding allows decisions.
 	until atomic.Int64
 
-	// buf, and the sequence of an epoch's last batch, belong to the proposer.
-	buf        journal.Buffer
+	// drains, and the sequence of an epoch's last batch, belong to the proposer.
+	drains     group.Drain
 	sequence   uint64
 	sequenceOf uint64 // a turn
 	lastClock  int64  // of the turn's last group
@@ -77,10 +71,11 @@ type Primary struct {
 	draining sync.Mutex
 
 	// mu guards the fields below. The replica's lock may be held outside of it.
-	mu    sync.Mutex
-	turns uint64 // epochs that this node has opened
-	reign        // of the open epoch
-	sizes groupSizes
+	mu      sync.Mutex
+	turns   uint64 // epochs that this node has opened
+	reign          // of the open epoch
+	waiters group.Waiters
+	sizes   groupSizes
 }
 
 // reign is the state of an open epoch.
@@ -89,15 +84,9 @@ type reign struct {
 	format   uint8
 	begun    uint64 // drains
 	accepted uint64 // groups
-	waiters  []waiter
-	asked    int64 // Elapsed when the last group was begun
-	start    int64 // the time of the epoch's first decision
-	since    int64 // Elapsed at that moment
-}
-
-type waiter struct {
-	at uint64 // a drain
-	fn func(error)
+	asked    int64  // Elapsed when the last group was begun
+	start    int64  // the time of the epoch's first decision
+	since    int64  // Elapsed at that moment
 }
 
 // outcome is what becomes of an entry: Error blocks until it is committed, or may not be.
@@ -117,16 +106,16 @@ func (p *Primary) begin(epoch id, format uint8, start, since int64) {
 	p.turns++
 	p.reign = reign{epoch: epoch, format: format, start: start, since: since}
 	p.confirmed()
-	p.table.Lead(start-since, &p.gate, func() { signal(p.dirtied) })
+	p.table.Lead(start-since, &p.drains.Gate, func() { signal(p.dirtied) })
 	p.turn.Store(p.turns)
 	signal(p.kick) // with the next entry, the others learn at once that the Epoch is committed; without one, Raft tells them 50 ms later
 }
 
 // end ends all decisions. It returns the waiters, whose outcome is now unknown, and whether decisions used the table. The
 // replica's lock is held, so no entry is applied while they may still do so.
-func (p *Primary) end() (told []waiter, led bool) {
+func (p *Primary) end() (told group.Told, led bool) {
 	p.mu.Lock()
-	told, led = p.waiters, p.turn.Load() != 0
+	told, led = p.waiters.All(), p.turn.Load() != 0
 	p.turn.Store(0)
 	p.reign = reign{}
 	p.mu.Unlock()
@@ -139,19 +128,13 @@ func (p *Primary) end() (told []waiter, led bool) {
 }
 
 // acceptedOne counts an accepted group, and returns the waiters whose outcome is now known.
-func (p *Primary) acceptedOne() []waiter {
+func (p *Primary) acceptedOne() group.Told {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.accepted++
 	p.confirmed()
 	signal(p.advanced)
-	return p.released()
-}
-
-func tell(all []waiter, err error) {
-	for _, w := range all {
-		w.fn(err)
-	}
+	return p.waiters.Until(p.accepted)
 }
 
 // Wait calls fn once: with nil when everything that a reply can depend on now is accepted, or with ErrUnknown if the
@@ -164,14 +147,13 @@ func (p *Primary) Wait(turn uint64, fn func(error)) {
 		fn(ErrUnknown)
 		return
 	}
-	p.waiters = append(p.waiters, waiter{p.begun + 1, fn})
+	p.waiters.Add(p.begun+1, fn)
 	p.mu.Unlock()
-	p.unkicked.Store(true)
 }
 
 // Kick starts a drain if anybody waits for one. It is cheap if nobody does.
 func (p *Primary) Kick() {
-	if p.unkicked.Load() && p.unkicked.Swap(false) {
+	if p.waiters.Kick() {
 		signal(p.kick)
 	}
 }
@@ -302,7 +284,7 @@ func (p *Primary) room() bool {
 func (p *Primary) waited() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.waiters) > 0 && p.waiters[len(p.waiters)-1].at > p.begun && !p.unkicked.Load()
+	return p.waiters.Last() > p.begun && p.waiters.Kicked()
 }
 
 // drain proposes the changes of the table as one group, and reports whether it did.
@@ -320,47 +302,43 @@ func (p *Primary) drain() bool {
 	if p.sequenceOf != turn {
 		p.sequenceOf, p.sequence, p.lastClock = turn, 0, 0
 	}
-	buf := &p.buf
 	size := 0
 	var clock int64
-	for first, more := true, true; more; first = false {
-		var open bool
-		if more, open = p.take(turn, first, buf); !open {
-			return false // the machine drops the unfinished group
-		}
-		p.mu.Lock()
-		clock = p.start + p.elapsed() - p.since // after the drain: no decision in it is later
-		if size += len(buf.Bytes); !more {
-			p.sizes.add(size)
-		}
-		over := p.turn.Load() != turn
-		p.mu.Unlock()
-		if over || !p.propose(in, clock, buf.Bytes, !more) {
-			return false
-		}
+	err := p.during(turn, func() { p.drains.Cut(func() { p.table.Cut(p.lastClock) }) })
+	if err == nil {
+		err = p.drains.Each(0, func(dst *journal.Buffer) (more bool, err error) {
+			err = p.during(turn, func() { more = p.table.Drain(dst, group.DrainBytes) })
+			return more, err
+		}, func(piece *journal.Buffer, more bool) error {
+			p.mu.Lock()
+			clock = p.start + p.elapsed() - p.since // after the drain: no decision in it is later
+			if size += len(piece.Bytes); !more {
+				p.sizes.add(size)
+			}
+			over := p.turn.Load() != turn
+			p.mu.Unlock()
+			if over || !p.propose(in, clock, piece.Bytes, !more) {
+				return ErrUnknown
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return false // the machine drops the unfinished group
 	}
 	p.lastClock = clock
-	if cap(buf.Bytes) > keepBuffer {
-		buf.Bytes = nil
-	}
 	return true
 }
 
-// take fills buf with changes of the table and reports whether there may be more. If first is set, it cuts the table
-// before. open is false if the epoch of turn is over.
-func (p *Primary) take(turn uint64, first bool, buf *journal.Buffer) (more, open bool) {
+// during uses the table while the epoch of a turn is open. It returns ErrUnknown if the epoch is over.
+func (p *Primary) during(turn uint64, use func()) error {
 	p.draining.Lock()
 	defer p.draining.Unlock()
 	if p.turn.Load() != turn {
-		return false, false
+		return ErrUnknown
 	}
-	if first {
-		p.gate.Close()
-		p.table.Cut(p.lastClock)
-		p.gate.Open()
-	}
-	buf.Reset(0)
-	return p.table.Drain(buf, drainBytes), true
+	use()
+	return nil
 }
 
 // propose proposes records as one or more batches of a group, each like e. If last is set, they end the group. It
@@ -411,17 +389,6 @@ func (p *Primary) answers() {
 			}
 		}
 	}
-}
-
-// released removes the waiters whose drain was accepted, and returns them. The lock is held.
-func (r *reign) released() []waiter {
-	i := 0
-	for i < len(r.waiters) && r.waiters[i].at <= r.accepted {
-		i++
-	}
-	done := r.waiters[:i:i]
-	r.waiters = r.waiters[i:]
-	return done
 }
 
 func signal(c chan struct{}) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"limitdb/internal/group"
 	"limitdb/internal/journal"
 )
 
@@ -69,8 +70,8 @@ func (r *replica) Apply(l *raft.Log) any {
 	}
 	lost, done := r.apply(l)
 	r.mu.Unlock()
-	tell(lost, ErrUnknown)
-	tell(done, nil)
+	lost.Tell(ErrUnknown)
+	done.Tell(nil)
 	return nil
 }
 
@@ -84,7 +85,7 @@ func (r *replica) StoreConfiguration(index uint64, _ raft.Configuration) {
 
 // apply applies an entry. It returns the waiters whose outcome is now unknown, and those whose outcome is now known.
 // The lock is held.
-func (r *replica) apply(l *raft.Log) (lost, done []waiter) {
+func (r *replica) apply(l *raft.Log) (lost, done group.Told) {
 	before := r.machine.clock
 	e, err := parseEntry(l.Data)
 	var did result
@@ -129,12 +130,12 @@ func (r *replica) apply(l *raft.Log) (lost, done []waiter) {
 // abdicate closes the epoch if it is open. It is called from outside of Apply.
 func (r *replica) abdicate(epoch id, cause error) {
 	r.mu.Lock()
-	var told []waiter
+	var told group.Told
 	if r.machine.own == epoch && r.machine.close() {
 		told = r.closed(cause)
 	}
 	r.mu.Unlock()
-	tell(told, ErrUnknown)
+	told.Tell(ErrUnknown)
 }
 
 // abdicateAny closes the node's own epoch, if one is open.
@@ -149,7 +150,7 @@ func (r *replica) abdicateAny(cause error) {
 
 // closed does what follows when the machine has closed the node's own epoch. It returns the waiters whose outcome is
 // now unknown. The lock is held.
-func (r *replica) closed(cause error) []waiter {
+func (r *replica) closed(cause error) group.Told {
 	r.broken++
 	told, led := r.primary.end()
 	if led {
@@ -265,14 +266,14 @@ func (r *replica) Snapshot() (raft.FSMSnapshot, error) {
 func (r *replica) Restore(from io.ReadCloser) error {
 	r.mu.Lock()
 	r.broken++
-	var lost []waiter
+	var lost group.Told
 	if r.machine.close() {
 		lost = r.closed(errSuperseded)
 	}
 	r.rebuilds++ // one that is under way ends
 	r.rebuilding = true
 	r.mu.Unlock()
-	tell(lost, ErrUnknown)
+	lost.Tell(ErrUnknown)
 
 	r.building.Lock()
 	defer r.building.Unlock()
