@@ -41,6 +41,10 @@ type ballot struct {
 const (
 	ballotKind = "vote"
 	ballotKey  = "votes" // in bbolt
+	// roomKey has roomBytes of zeros. bbolt keeps less than a quarter of a page inside of another page, reads it from a copy in
+	// memory, and reads beyond that if a length in the file is wrong. What it finds there is a matter of chance.
+	roomKey   = "room"
+	roomBytes = 1 << 10
 )
 
 // createVotes makes a file with a ballot, in place of one of the same name. bbolt takes several writes to create a
@@ -58,7 +62,7 @@ func createVotes(path string, b ballot) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(v.Set([]byte(ballotKey), record), v.Sync(), v.Close(), os.Rename(tmp, path)); err != nil {
+	if err := errors.Join(v.Set([]byte(roomKey), make([]byte, roomBytes)), v.Set([]byte(ballotKey), record), v.Sync(), v.Close(), os.Rename(tmp, path)); err != nil {
 		return err
 	}
 	return disk.OS{}.SyncDir(filepath.Dir(path))
