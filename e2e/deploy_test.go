@@ -26,6 +26,7 @@ type composeFile struct {
 		Volumes     []string
 		Hostname    string
 		Healthcheck struct{ Test []string }
+		Grace       string `yaml:"stop_grace_period"`
 	}
 	Volumes map[string]any
 }
@@ -41,11 +42,16 @@ type object struct {
 		Replicas    int
 		Publish     bool   `yaml:"publishNotReadyAddresses"`
 		Policy      string `yaml:"podManagementPolicy"`
+		MinReady    int    `yaml:"minReadySeconds"`
 		Selector    map[string]any
 		Template    struct {
 			Metadata struct{ Labels map[string]string }
 			Spec     struct {
+				Grace      int `yaml:"terminationGracePeriodSeconds"`
 				Containers []struct {
+					Lifecycle struct {
+						PreStop struct{ Sleep struct{ Seconds int } } `yaml:"preStop"`
+					}
 					Args           []string
 					Ports          []struct{ Name string }
 					ReadinessProbe struct {
