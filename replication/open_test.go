@@ -2,12 +2,9 @@ package replication
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,21 +13,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"limitdb/internal/testnet"
 )
 
-// freeAddress returns a loopback address on which nobody listens. Where the system has all of 127.0.0.0/8, the IP
-// address is random, because a port of 127.0.0.1 may be taken meanwhile, even by an outgoing connection.
-func freeAddress(t *testing.T) string {
-	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
-	if err != nil {
-		ln, err = net.Listen("tcp", "127.0.0.1:0")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
-}
+// freeAddress returns a loopback address on which nobody listens.
+func freeAddress(t *testing.T) string { return testnet.FreeAddress(t) }
 
 // realOptions are those of a node on files and TCP. Its tests are parallel, since they mostly wait for elections.
 func realOptions(t *testing.T, id string, table Table) Options {
@@ -47,13 +35,7 @@ func realOptions(t *testing.T, id string, table Table) Options {
 // until waits for something that other goroutines do.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for range 12_000 {
-		if done() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("it does not come: %s", what)
+	testnet.Until(t, what, done)
 }
 
 // tryAdd adds a node, again while it cannot be reached in time, and returns the outcome.

@@ -9,11 +9,9 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
-	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"limitdb/internal/testnet"
 )
 
 // authority signs certificates of nodes.
@@ -98,31 +98,6 @@ func (a *authority) issue(name string, valid time.Duration) *Certificates {
 // format is the one that the peers of the tests read and write.
 const format = 1
 
-// freeAddress returns a random address of loopback on which nobody listens: a port of 127.0.0.1 may be taken meanwhile.
-func freeAddress(t *testing.T) string {
-	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+mathrand.IntN(250), mathrand.IntN(250), 1+mathrand.IntN(250)))
-	if err != nil {
-		ln, err = net.Listen("tcp", "127.0.0.1:0")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
-}
-
-// until waits until done returns true, and fails after two minutes.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for range 12_000 {
-		if done() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("it does not come: %s", what)
-}
-
 // peer is a layer without a node behind it.
 type peer struct {
 	*Layer
@@ -138,7 +113,7 @@ func newPeer(t *testing.T, name string, certs *Certificates) *peer {
 // newPeerGreeting is newPeer with another bound on the time of a greeting.
 func newPeerGreeting(t *testing.T, name string, certs *Certificates, greeting time.Duration) *peer {
 	t.Helper()
-	return newPeerAt(t, name, freeAddress(t), certs, greeting)
+	return newPeerAt(t, name, testnet.FreeAddress(t), certs, greeting)
 }
 
 // newPeerAt is newPeerGreeting at an address.
@@ -164,7 +139,7 @@ func newPeerAt(t *testing.T, name, address string, certs *Certificates, greeting
 // refusals waits until a layer has refused so many connections.
 func (p *peer) refusals(t *testing.T, n uint64) {
 	t.Helper()
-	until(t, "a connection that is refused", func() bool { return p.refused.Load() >= n })
+	testnet.Until(t, "a connection that is refused", func() bool { return p.refused.Load() >= n })
 	if got := p.refused.Load(); got != n {
 		t.Errorf("%d connections are refused, not %d", got, n)
 	}
@@ -370,7 +345,7 @@ func TestSlowGreetings(t *testing.T) {
 			certs = ca.issue("q", time.Hour)
 		}
 		q := newPeer(t, "q", certs)
-		until(t, "a node is greeted after "+name, func() bool {
+		testnet.Until(t, "a node is greeted after "+name, func() bool {
 			_, _, err := q.Call(CallAsk, p.address, "p@1", deadline)
 			return err == nil
 		})
@@ -403,7 +378,7 @@ func TestCertificates(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		if !c.ok {
-			until(t, "a refusal", func() bool { return p.refused.Load() > before })
+			testnet.Until(t, "a refusal", func() bool { return p.refused.Load() > before })
 		}
 	}
 	// A peer whose authority is unknown is not believed either.
