@@ -116,8 +116,10 @@ func TestNodesJoin(t *testing.T) {
 	})
 
 	// Renewed certificates are read while the nodes run.
+	// After a signal at once, else when the server sees that the files have changed.
 	nodeCerts(t, certs, "n1", "n2", "n3")
 	for _, n := range []*raftNode{n1, n2, moved} {
+		eventually(t, "the new certificates are noticed", func() bool { return strings.Contains(n.Log(), "certificates have changed and were read again") })
 		n.Signal(syscall.SIGHUP)
 		eventually(t, "the certificates are read again", func() bool { return strings.Contains(n.Log(), "reloaded") })
 	}

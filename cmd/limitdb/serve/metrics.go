@@ -17,7 +17,7 @@ func (p *process) snapshot() observe.Snapshot {
 		Engine:      p.states().Stats(), MaxMemory: p.set.MaxMemory.Get(),
 		Config: observe.Config{
 			Reloads: p.reloads.done.Load(), ReloadFailures: p.reloads.failed.Load(),
-			LastReloadOK: !p.reloads.lastFailed.Load(), LastReload: time.Unix(0, p.reloads.at.Load()),
+			LastReloadOK: !p.reloads.lastFailed.Load() && !p.reloads.certificatesFailed.Load(), LastReload: time.Unix(0, p.reloads.at.Load()),
 		},
 		Durability:  p.durable.stats(),
 		Replication: p.replica.status(),

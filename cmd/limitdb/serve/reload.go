@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -12,6 +13,9 @@ import (
 
 // reloads counts the results of SIGHUP.
 type reloads struct {
+	certificates       sync.Mutex // held while certificates are read
+	certificatesFailed atomic.Bool
+
 	done, failed atomic.Uint64
 	lastFailed   atomic.Bool
 	at           atomic.Int64 // Unix ns
@@ -43,18 +47,7 @@ func (p *process) reload() {
 			_, err := p.server.Rules().Reload()
 			return err
 		}},
-		{"certificates", func() error {
-			if p.tls == nil {
-				return nil
-			}
-			return p.tls.Reload()
-		}},
-		{"certificates of the node", func() error {
-			if p.replica == nil || p.replica.certs == nil {
-				return nil
-			}
-			return p.replica.certs.Reload()
-		}},
+		{"certificates", p.readCertificates},
 	} {
 		if err := part.read(); err != nil {
 			failed = true

@@ -122,6 +122,7 @@ func (p *process) run() (err error) {
 	if p.rules != nil {
 		background.Go(func() { p.watchRules(ctx) })
 	}
+	background.Go(func() { p.watchCertificates(ctx) })
 
 	if p.decisionLog != nil {
 		background.Go(func() { p.decisionLog.Run(ctx) })
