@@ -80,6 +80,29 @@ func TestForwardedClientIsServedAsWritten(t *testing.T) {
 	c.gets("CLIENT TRACKING ON OPTIN\r\nCLIENT CACHING YES\r\nGET foo\r\n", "OK", "OK", "-MOVED 12182 127.0.0.1:7", `["invalidate" ["foo"]]`)
 }
 
+// A client of another node takes no place from the leader's own, and is counted at its own node only.
+func TestForwardedClientsTakeNoPlace(t *testing.T) {
+	n := newTwoNodes(t)
+	ask := "RL.PEEK a GCRA 1/m\r\n"
+	admin := n.leader.client()
+	admin.do("CONFIG", "SET", "maxclients", "2")
+	theirs := []*testClient{n.follower.client(), n.follower.client()}
+	for _, c := range theirs {
+		c.gets(ask, "[0 1 0 -1 60000]")
+	}
+	own := n.leader.client()
+	own.gets(ask, "[0 1 0 -1 60000]")
+	if got := string(n.leader.client().conn.take()); got != "-"+errMaxClients+"\r\n" {
+		t.Errorf("a third client of the leader gets %q", got)
+	}
+	if leader, follower := n.leader.Figures().Clients.Connected, n.follower.Figures().Clients.Connected; leader != 2 || follower != 2 {
+		t.Errorf("the leader counts %d, the follower %d", leader, follower)
+	}
+	if n.leader.clients.Len() != 4 {
+		t.Errorf("CLIENT LIST of the leader has %d", n.leader.clients.Len())
+	}
+}
+
 // The limits on a client of another node are those of that node, but for the memory that the leader holds for it.
 func TestLimitsOfForwardedClients(t *testing.T) {
 	n := newTwoNodes(t)

@@ -19,7 +19,7 @@ type Server struct {
 
 // Clients describes the connections of the RESP port.
 type Clients struct {
-	// Connected is how many there are, and Max how many there may be (maxclients).
+	// Connected is how many there are, without those of other nodes, and Max how many there may be (maxclients).
 	Connected, Max int64
 	// Blocked connections wait for their turn, Paused ones are held by CLIENT PAUSE, and Monitors run
 	// MONITOR. All three are included in Connected.

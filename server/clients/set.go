@@ -27,12 +27,13 @@ type Set struct {
 	QueryMost  atomic.Int64 // the most bytes that a client had unread, and unsent, at the last Check
 	UnsentMost atomic.Int64
 
-	mu        sync.Mutex // guards all, gone, lastID and strangers
+	mu        sync.Mutex // guards all, gone, far, lastID and strangers
 	all       []entry    // by id
 	gone      int        // entries of all whose client is gone
+	far       int        // clients that are connected to other nodes
 	lastID    int64
 	strangers list.List // the clients that have not authenticated, the oldest first
-	n         atomic.Int64
+	n, near   atomic.Int64
 	kicked    chan struct{} // asks for Evict, capacity 1
 
 	// Every loop reads the fields above for each batch, and writes those below while it serves clients.
@@ -66,7 +67,7 @@ const Few = 64
 // that the process reserves.
 const GivingWay = 16
 
-// Add registers c and gives it an id. If there are maxclients already, the oldest that has not authenticated must give way: Add returns
+// Add registers c and gives it an id. If there are maxclients on this node already, the oldest that has not authenticated must give way: Add returns
 // it, and the caller closes it. If there is none, Add returns false.
 func (s *Set) Add(c *Client) (oldest *Client, ok bool) {
 	most := math.MaxInt
@@ -77,7 +78,7 @@ func (s *Set) Add(c *Client) (oldest *Client, ok bool) {
 	defer s.mu.Unlock()
 	s.lastID++
 	c.ID = s.lastID
-	if n := len(s.all) - s.gone; n >= most {
+	if n := len(s.all) - s.gone - s.far; n >= most {
 		if s.strangers.Len() == 0 || n >= most+GivingWay {
 			return nil, false
 		}
@@ -85,6 +86,9 @@ func (s *Set) Add(c *Client) (oldest *Client, ok bool) {
 		s.know(oldest)
 	}
 	s.all = append(s.all, entry{c.ID, c})
+	if c.Far {
+		s.far++
+	}
 	s.doubt(c)
 	s.counted()
 	return oldest, true
@@ -145,6 +149,9 @@ func (s *Set) remove(c *Client) bool {
 	s.know(c)
 	s.all[i].c = nil
 	s.gone++
+	if c.Far {
+		s.far--
+	}
 	if s.gone > Few && s.gone > len(s.all)/2 {
 		s.all = slices.DeleteFunc(s.all, func(x entry) bool { return x.c == nil })
 		s.gone = 0
@@ -153,9 +160,11 @@ func (s *Set) remove(c *Client) bool {
 	return true
 }
 
-// counted publishes the number of clients. The caller holds mu.
+// counted publishes the numbers of clients. The caller holds mu.
 func (s *Set) counted() {
-	s.n.Store(int64(len(s.all) - s.gone))
+	n := int64(len(s.all) - s.gone)
+	s.n.Store(n)
+	s.near.Store(n - int64(s.far))
 }
 
 // at returns the index of an id in all. The caller holds mu.
@@ -165,6 +174,9 @@ func (s *Set) at(id int64) (i int, ok bool) {
 
 // Len returns the number of clients.
 func (s *Set) Len() int { return int(s.n.Load()) }
+
+// Near returns the number of clients that are connected to this node.
+func (s *Set) Near() int { return int(s.near.Load()) }
 
 // Strangers returns the number of clients that have not authenticated and need not give way yet.
 func (s *Set) Strangers() int {
