@@ -17,7 +17,7 @@ func TestPromtool(t *testing.T) {
 	dir := filepath.Join("..", "deploy", "prometheus")
 	for _, args := range [][]string{
 		{"check", "rules", filepath.Join(dir, "limitdb.rules.yml")},
-		{"test", "rules", filepath.Join(dir, "limitdb.rules.test.yml")},
+		{"test", "rules", filepath.Join(dir, "limitdb.rules.test.yml"), filepath.Join(dir, "limitdb.rules.hours.test.yml")},
 	} {
 		if r := run(t, "", promtool, args...); r.Code != 0 {
 			t.Errorf("promtool %s: %s%s", strings.Join(args, " "), r.Stdout, r.Stderr)

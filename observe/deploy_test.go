@@ -14,7 +14,7 @@ import (
 func TestDeployedNames(t *testing.T) {
 	page := scrape(t, sample())
 	name := regexp.MustCompile(`\b(limitdb_[a-z_]+[a-z])\b`)
-	for _, file := range []string{"grafana/limitdb.json", "prometheus/limitdb.rules.yml", "prometheus/limitdb.rules.test.yml"} {
+	for _, file := range []string{"grafana/limitdb.json", "prometheus/limitdb.rules.yml", "prometheus/limitdb.rules.test.yml", "prometheus/limitdb.rules.hours.test.yml"} {
 		text, err := os.ReadFile(filepath.Join("..", "deploy", filepath.FromSlash(file)))
 		if err != nil {
 			t.Fatal(err)
