@@ -147,7 +147,7 @@ func TestComposeFile(t *testing.T) {
 func TestKubernetesFileIsOfTheChart(t *testing.T) {
 	sum := sha256.New()
 	err := filepath.WalkDir("../deploy/chart", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || d.Type() == fs.ModeSymlink { // a link to the alerts, which are not in these objects
 			return err
 		}
 		text, err := os.ReadFile(path)

@@ -108,6 +108,8 @@ func decode(t *testing.T, texts []string) *objects {
 			v = &certmanager.Certificate{}
 		case "monitoring.coreos.com/v1 ServiceMonitor":
 			v = &monitoring.ServiceMonitor{}
+		case "monitoring.coreos.com/v1 PrometheusRule":
+			v = &monitoring.PrometheusRule{}
 		default:
 			t.Fatalf("an object of kind %s %s", head.APIVersion, head.Kind)
 		}
@@ -218,6 +220,10 @@ func (o *objects) check(given []string) {
 			if !slices.Equal(slices.Sorted(maps.Keys(open)), slices.Sorted(maps.Keys(ports))) {
 				t.Errorf("%s has the ports %v, the container %v", name, open, ports)
 			}
+		case *monitoring.PrometheusRule:
+			if len(v.Spec.Groups) == 0 || len(v.Spec.Groups[0].Rules) == 0 {
+				t.Errorf("%s has no alerts", name)
+			}
 		case *monitoring.ServiceMonitor:
 			if s := o.all["Service "+o.pods.Spec.ServiceName].(*core.Service); !contains(s.Labels, v.Spec.Selector.MatchLabels) {
 				t.Errorf("%s does not select %v", name, s.Labels)
@@ -245,7 +251,7 @@ func contains(all, some map[string]string) bool {
 
 // TestLint runs helm lint.
 func TestLint(t *testing.T) {
-	for _, values := range []map[string]any{nil, {"nodes": 1}, {"certificates": map[string]any{"certManager": true}, "serviceMonitor": map[string]any{"enabled": true}}} {
+	for _, values := range []map[string]any{nil, {"nodes": 1}, {"certificates": map[string]any{"certManager": true}, "serviceMonitor": map[string]any{"enabled": true}, "prometheusRule": map[string]any{"enabled": true}}} {
 		for _, m := range lint.AllWithKubeVersion(dir, values, "default", &version).Messages {
 			if m.Severity > support.InfoSev {
 				t.Errorf("%v: %v", values, m)
@@ -271,6 +277,7 @@ func TestValues(t *testing.T) {
 		{"httpPassword", []any{nil, map[string]any{"secret": "given-http"}}},
 		{"tls", []any{nil, map[string]any{"secret": "given-tls"}}},
 		{"serviceMonitor", []any{nil, map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}}}},
+		{"prometheusRule", []any{nil, map[string]any{"enabled": true}}},
 		{"networkPolicy", []any{nil, map[string]any{"enabled": false}, map[string]any{"clients": []any{map[string]any{"namespaceSelector": map[string]any{}}}}}},
 		{"antiAffinity", []any{nil, "required", "none"}},
 		{"config", []any{nil, "maxclients 500\nhttp-decisions yes\n"}},
@@ -394,7 +401,7 @@ func madeFrom(t *testing.T) string {
 	t.Helper()
 	sum := sha256.New()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || d.Type() == fs.ModeSymlink { // a link to the alerts, which are not in these objects
 			return err
 		}
 		text, err := os.ReadFile(path)
