@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 var inside = map[string][]string{
 	"cmd/limitdb/cli": {"resp", "rules"},
 
+	"engine/wait":       {"limit"},
 	"replication/peers": {"internal/expiry"},
 
 	"server/auth":     {"config", "engine", "limit", "resp", "server/handler", "server/redact", "server/spec", "server/waiters"},
@@ -77,6 +78,7 @@ var inside = map[string][]string{
 // onlyIn lists packages that only one folder may import.
 var onlyIn = map[string]string{
 	"limitdb/engine/table":                "engine",
+	"limitdb/engine/wait":                 "engine",
 	"github.com/hashicorp/raft":           "replication",
 	"github.com/hashicorp/raft-boltdb":    "replication",
 	"go.etcd.io/bbolt":                    "replication",

@@ -47,7 +47,7 @@ func BenchmarkAlgorithms(b *testing.B) {
 			ask := func() {
 				now += 1 + r.Int64N(2*int64(time.Hour)/(users*asks))
 				buf = id8(buf, r.IntN(users))
-				if err := e.Take(now, buf, &l, 1, &d); err != nil {
+				if err := e.TakeAt(0, now, buf, &l, 1, &d); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -56,8 +56,16 @@ func BenchmarkAlgorithms(b *testing.B) {
 			}
 			bytes, live := int64(0), int64(0)
 			for i := range users {
-				if info, ok := e.Info(now, id8(buf, i)); ok {
-					bytes, live = bytes+info.Bytes, live+1
+				key := id8(buf, i)
+				err := e.UpdateAt(0, now, [][]byte{key}, func(t *engine.Txn) error {
+					info, ok, err := t.Info(key)
+					if ok {
+						bytes, live = bytes+info.Bytes, live+1
+					}
+					return err
+				})
+				if err != nil {
+					b.Fatal(err)
 				}
 			}
 			b.ReportAllocs()
@@ -120,7 +128,7 @@ func BenchmarkCounterBytes(b *testing.B) {
 					now := start + int64(i)*l.Period/int64(test.asks)
 					for u := range test.users {
 						buf = id8(buf, u)
-						if err := e.Take(now, buf, &l, test.cost, &d); err != nil || d.Limited {
+						if err := e.TakeAt(0, now, buf, &l, test.cost, &d); err != nil || d.Limited {
 							b.Fatal(d, err)
 						}
 					}

@@ -42,7 +42,7 @@ func fill(b *testing.B, e *engine.Engine, n int, key func([]byte, int) []byte) {
 	var d limit.Decision
 	for i := range n {
 		buf = key(buf, i)
-		if err := e.Take(t0, buf, &once, 1, &d); err != nil {
+		if err := e.TakeAt(0, t0, buf, &once, 1, &d); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -114,7 +114,7 @@ func BenchmarkGrowthPause(b *testing.B) {
 			for i := range slice {
 				buf = key17(buf, from+i)
 				begin := time.Now()
-				if err := e.Take(t0, buf, &once, 1, &d); err != nil {
+				if err := e.TakeAt(0, t0, buf, &once, 1, &d); err != nil {
 					b.Fatal(err)
 				}
 				took[i] = int32(min(time.Since(begin), 1<<31-1))
@@ -179,7 +179,7 @@ func BenchmarkMassExpiry(b *testing.B) {
 		var d limit.Decision
 		keep := func(i int) []byte { return key17(nil, n+i) }
 		for i := range stay {
-			if err := e.Take(later, keep(i), &once, 1, &d); err != nil {
+			if err := e.TakeAt(0, later, keep(i), &once, 1, &d); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -198,7 +198,7 @@ func BenchmarkMassExpiry(b *testing.B) {
 			default:
 			}
 			begin := time.Now()
-			if err := e.Take(later, keep(i%stay), &once, 0, &d); err != nil {
+			if err := e.TakeAt(0, later, keep(i%stay), &once, 0, &d); err != nil {
 				b.Fatal(err)
 			}
 			took = append(took, time.Since(begin))
@@ -232,7 +232,7 @@ func BenchmarkLogBytes(b *testing.B) {
 			for range users * entries {
 				now += 1 + r.Int64N(2*l.Period/(users*entries))
 				buf = key17(buf, r.IntN(users))
-				if err := e.Take(now, buf, &l, 1, &d); err != nil || d.Limited {
+				if err := e.TakeAt(0, now, buf, &l, 1, &d); err != nil || d.Limited {
 					b.Fatal(d, err)
 				}
 			}

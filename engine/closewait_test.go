@@ -119,9 +119,10 @@ func TestCloseWhileAQueueIsServed(t *testing.T) {
 		e := New(Options{Shards: 1})
 		told := 0
 		ws := askMany(t, e, &l, n, wakeFunc(func() { told++ }))
-		q, _ := e.alarms.pop(math.MaxInt64)
+		q, _ := e.alarms.Pop(math.MaxInt64)
 		e.Close()
-		q.shard.ring(start+second, q)
+		e.serve(start+second, q)
+		e.Wake(start + second)
 		if told != n {
 			t.Errorf("%d of %d told", told, n)
 		}

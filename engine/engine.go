@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"limitdb/engine/table"
+	"limitdb/engine/wait"
 )
 
 // Errors that a call can return besides those of package limit. A call that
@@ -35,12 +36,11 @@ var ErrClosed = errors.New("engine: closed")
 // MaxKey is the largest length of a key in bytes.
 const MaxKey = table.MaxKey
 
-// Engine is the table. Its own methods are those that decide on any keys: in a
-// step that the caller writes (Update), or in the two that are common. The others
+// Engine is the table. Its own methods are those that decide on keys: in a
+// step that the caller writes (UpdateAt), or by the fast way of the most common step (TakeAt). The others
 // are in groups. All methods may be called from any goroutine.
 type Engine struct {
 	core
-	OneKey
 	Waits
 	Journal
 	Walks
@@ -51,9 +51,7 @@ type Engine struct {
 
 // The groups of an engine's methods.
 type (
-	// OneKey has the steps on one key by itself.
-	OneKey struct{ *core }
-	// Waits has the requests that wait: see wait.go.
+	// Waits has the requests that wait: see Txn.Ask.
 	Waits struct{ *core }
 	// Journal has the changes, for those who keep them elsewhere: see journal.go.
 	Journal struct{ *core }
@@ -77,7 +75,7 @@ type core struct {
 	// arena holds the memory of all shards, alarms the deadlines of their
 	// queues.
 	arena  *table.Arena
-	alarms *alarms
+	alarms *wait.Alarms
 
 	// sweepAt is the place on the line where the next Sweep continues.
 	sweepAt atomic.Uint64

@@ -404,7 +404,7 @@ func TestNeverOneTooMany(t *testing.T) {
 func TestAllocatesNothing(t *testing.T) {
 	e := New(Options{})
 	l := perSecond(1000)
-	k, other := key(1), key(2)
+	k, other, nobody := key(1), key(2), []byte("nobody")
 	mustTake(t, e, start, k, l, 1)
 	now := start
 	var d limit.Decision
@@ -412,7 +412,7 @@ func TestAllocatesNothing(t *testing.T) {
 	for name, call := range map[string]func(){
 		"Take":   func() { now++; mustTake(t, e, now, k, l, 1) },
 		"Peek":   func() { _, _ = peek(e, now, k, l, 1) },
-		"absent": func() { _, _ = peek(e, now, []byte("nobody"), l, 1) },
+		"absent": func() { _, _ = peek(e, now, nobody, l, 1) },
 		"Refund": func() { mustTake(t, e, now, k, l, 2); _, _ = refund(e, now, k, l, 1) },
 		"Info":   func() { e.Info(now, k) },
 		"a state that grows and shrinks": func() {

@@ -1,5 +1,7 @@
 package engine
 
+import "limitdb/engine/wait"
+
 // Flush forgets every key in one step. Later calls of Sweep return the memory
 // to the system, unless new keys use it.
 func (e Upkeep) Flush() {
@@ -57,8 +59,6 @@ func (s *shard) flush(version uint64) {
 	if c := s.changes; c != nil {
 		c.flushed(version)
 	}
-	for _, line := range s.waits.lines {
-		s.keepTurns(s.last, line)
-	}
-	s.waits.stir()
+	s.waits.LastTurns(func(t *wait.Turn) { s.keepTurns(s.last, t) })
+	s.waits.Stir()
 }

@@ -11,13 +11,19 @@ import (
 // the long state in its box.
 type item struct {
 	table.Change
+	t    *Txn
 	s    *shard
 	kind limit.Kind // what the key holds now; 0 if it is absent
 	buf  []byte
 
+	// lent is a buffer of the engine, which buf is meanwhile, and own the item's; nil for none.
+	lent *[]byte
+	own  []byte
+
 	expired bool // its record has expired; commit drops it
 	written bool
 	touched bool // those who watch it are to see a change
+	used    bool // a decision that has written nothing gives its record the mark
 	mark    table.Mark
 
 	// changed is set if splices make the state in buf, which has the revision, from the one in
@@ -31,7 +37,8 @@ type item struct {
 
 	// The last decision, and how many there were. Those who ask count them: see
 	// Txn.Count.
-	limit           *limit.Limit
+	under           *limit.Limit // a copy that the item keeps, of a late decision, or if others wait for the key
+	hasUnder        bool         // that is set
 	cost            int64
 	allowed, denied uint32
 	round           uint32 // of the last Together that it was part of
@@ -50,16 +57,16 @@ const (
 )
 
 // is makes it the item of a key.
-func (it *item) is(e *core, h uint64, key []byte) {
-	it.Hash, it.Key, it.s = h, key, e.shardOf(h)
+func (it *item) is(t *Txn, h uint64, key []byte) {
+	it.t, it.Hash, it.Key, it.s = t, h, key, t.e.shardOf(h)
 	it.Table = &it.s.table
 }
 
 // look finds the key, and forgets what an earlier run, or another transaction, has made of it.
 func (it *item) look(now int64) {
 	it.Table.Find(&it.Spot)
-	it.limit, it.allowed, it.denied, it.other = nil, 0, 0, false
-	it.expired, it.touched, it.round = false, false, 0
+	it.hasUnder, it.allowed, it.denied, it.other = false, 0, 0, false
+	it.expired, it.touched, it.used, it.round = false, false, false, 0
 	if it.revert(); it.kind != 0 && table.Expires(it.kind, it.State) <= now {
 		it.expired, it.kind, it.State = true, 0, nil
 	}
@@ -71,6 +78,23 @@ func (it *item) revert() {
 	it.written, it.Grow, it.Must, it.changed, it.More = false, false, false, false, 0
 	if it.Found() && !it.expired {
 		it.kind, it.State = it.Kind(), it.Table.State(&it.Spot)
+	}
+}
+
+// keep keeps the limit and the cost of a decision.
+func (it *item) keep(l *limit.Limit, cost int64) {
+	if it.under == nil {
+		it.under = new(limit.Limit)
+	}
+	*it.under, it.cost, it.hasUnder = *l, cost, true
+}
+
+// count counts a decision.
+func (it *item) count(limited bool) {
+	if limited {
+		it.denied++
+	} else {
+		it.allowed++
 	}
 }
 
@@ -109,13 +133,13 @@ func (it *item) stateFor(l *limit.Limit) ([]byte, error) {
 	return it.stateOf(l.Algorithm.Kind())
 }
 
-// take makes the late decision on a state, in place. Copying a long state as
+// takeInPlace makes the late decision on a state, in place. Copying a long state as
 // the others are copied would take longer than all the rest. Peek has given the
 // answer, so this can no longer fail.
-func (it *item) take(now int64, state []byte) (next []byte, err error) {
+func (it *item) takeInPlace(now int64, state []byte) (next []byte, err error) {
 	var d limit.Decision
 	var own limit.Limit
-	return limit.Take(uncounted(it.limit, &own), state, now, it.cost, state[:0], &d)
+	return limit.Take(uncounted(it.under, &own), state, now, it.cost, state[:0], &d)
 }
 
 // conclude notes the decisions on a key once it is stored, and shows a touch.

@@ -27,16 +27,6 @@ func (e Upkeep) SetMaxMemory(bytes int64, p Policy) {
 	e.arena.SetLimit(bytes, p == LeastDebt)
 }
 
-// withRoom runs a step in s, and runs it once more if there was no room for it and
-// reclaim has made some.
-func (e *core) withRoom(now int64, s *shard, step func() error) error {
-	err := step()
-	if err == table.ErrNoRoom && e.reclaim(now) {
-		err = step()
-	}
-	return s.refuse(err)
-}
-
 // barren is how long, in nanoseconds, reclaim does not look for expired keys again
 // after it has found none. A look takes well under a millisecond, since Sweep skips
 // what cannot have expired.

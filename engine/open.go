@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"limitdb/engine/table"
+	"limitdb/engine/wait"
 )
 
 // Options configures an Engine. A zero field means the default that its comment
@@ -38,9 +39,9 @@ func New(o Options) *Engine {
 		shardBits: shardBits,
 		seed:      o.Seed,
 		mark:      uint16(rand.Uint32()),
-		alarms:    &alarms{told: math.MaxInt64, sooner: make(chan struct{}, 1)},
+		alarms:    wait.NewAlarms(),
 	}}
-	e.OneKey, e.Waits, e.Journal, e.Walks = OneKey{&e.core}, Waits{&e.core}, Journal{&e.core}, Walks{&e.core}
+	e.Waits, e.Journal, e.Walks = Waits{&e.core}, Journal{&e.core}, Walks{&e.core}
 	e.Recovery, e.Figures, e.Upkeep = Recovery{&e.core}, Figures{&e.core}, Upkeep{&e.core}
 	for e.seed == 0 {
 		e.seed = rand.Uint64()
@@ -49,8 +50,9 @@ func New(o Options) *Engine {
 	e.arena = table.NewArena(len(e.shards) * shardBytes)
 	for i := range e.shards {
 		s := &e.shards[i]
-		s.waits.alarms, s.buffers, s.following = e.alarms, &e.buffers, &all[i]
-		s.table.Init(e.arena, &table.Owner{Evicting: s.evicting, Evicted: s.waits.stir, Holds: s.waits.hasLine}, e.seed, shardBits, i)
+		s.waits.Init(e.alarms, i)
+		s.buffers, s.following = &e.buffers, &all[i]
+		s.table.Init(e.arena, &table.Owner{Evicting: s.evicting, Evicted: s.waits.Stir, Holds: s.waits.HasLine}, e.seed, shardBits, i)
 	}
 	e.SetMaxMemory(o.MaxMemory, o.Policy)
 	return e
@@ -69,11 +71,11 @@ func (e Upkeep) Close() {
 		*s.following = following{}
 	})
 	for {
-		q, _ := e.alarms.pop(math.MaxInt64)
+		q, _ := e.alarms.Pop(math.MaxInt64)
 		if q == nil {
 			break
 		}
-		q.shard.abandon(q)
+		e.serve(math.MinInt64, q)
 	}
 	for e.arena.Bury() {
 	}

@@ -52,7 +52,7 @@ func (t *Txn) Change(key []byte, kind limit.Kind, state, splices []byte) error {
 		changed = true
 	}
 	it.other = true
-	if err := t.write(it, table.Unknown(kind), state); err != nil {
+	if err := it.write(table.Unknown(kind), state); err != nil {
 		return err
 	}
 	if !changed || !sameType(had, kind) || len(it.splices)+len(splices) > len(state) {

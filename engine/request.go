@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"limitdb/engine/table"
-	"limitdb/limit"
-)
+import "limitdb/limit"
 
 // Request is a request that can wait: a take from a limit or, if Lease is set,
 // a lease.
@@ -31,27 +28,6 @@ func (r *Request) kind() limit.Kind {
 	return r.Limit.Algorithm.Kind()
 }
 
-// mark returns the mark of the key after a decision on the request.
-func (r *Request) mark(sp *table.Spot, d *limit.Decision) table.Mark {
-	if r.Lease != nil {
-		return table.Unknown(limit.LEASE)
-	}
-	cost := r.Cost
-	if r.Partial {
-		cost = 1
-	}
-	return sp.Mark(&r.Limit, cost, d)
-}
-
-// takes reports whether the request, if granted, takes something. Such a
-// request must let those that wait go first.
-func (r *Request) takes(state []byte, now int64) bool {
-	if r.Lease != nil {
-		return !r.Lease.Renews(state, now)
-	}
-	return r.Cost > 0
-}
-
 // hasTurns reports whether the request is granted when it asks and then waits
 // for its turn.
 func (r *Request) hasTurns() bool {
@@ -75,24 +51,6 @@ func (r *Request) peek(state []byte, now int64, d *limit.Decision) error {
 	return limit.Peek(uncounted(&r.Limit, &own), state, now, part, d)
 }
 
-// take decides on a state, as limit.Take and limit.TakeLease do, and returns
-// how much was granted.
-func (r *Request) take(state []byte, now int64, dst []byte, d *limit.Decision) (next []byte, granted int64, err error) {
-	if r.Lease != nil {
-		next, err = limit.TakeLease(r.Lease, state, now, dst, d)
-		return next, 0, err
-	}
-	part, err := r.part(state, now)
-	if err != nil {
-		return nil, 0, err
-	}
-	next, err = limit.Take(&r.Limit, state, now, part, dst, d)
-	if err != nil || d.Limited {
-		part = 0
-	}
-	return next, part, err
-}
-
 // part returns how much to ask for: the whole cost or, for Partial, as much of
 // it as is available and at least 1.
 func (r *Request) part(state []byte, now int64) (int64, error) {
@@ -106,16 +64,11 @@ func (r *Request) part(state []byte, now int64) (int64, error) {
 	return min(r.Cost, max(1, there.Remaining)), nil
 }
 
-// stand makes *d the denial of a request that could be granted by itself:
+// stand makes *d the denial of a request under l that could be granted by itself:
 // nothing is taken, and the request waits only for others, for at least 1 ns.
-func (r *Request) stand(state []byte, now int64, d *limit.Decision) (err error) {
-	if r.Lease != nil {
-		err = limit.DenyLease(r.Lease, state, now, d)
-		d.Wait = max(d.Wait, 1)
-	} else {
-		err = limit.Peek(&r.Limit, state, now, 0, d)
-		d.Limited, d.Wait = true, 1
-	}
+func stand(l *limit.Limit, state []byte, now int64, d *limit.Decision) error {
+	err := limit.Peek(l, state, now, 0, d)
+	d.Limited, d.Wait = true, 1
 	return err
 }
 

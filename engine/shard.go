@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"limitdb/engine/table"
+	"limitdb/engine/wait"
 	"limitdb/limit"
 )
 
@@ -18,7 +19,7 @@ type shard struct {
 }
 
 // shardData begins with the fields that every decision needs, in one cache
-// line. Only watched and waits.n lie outside it, in another.
+// line. Only watched and waits lie outside it, in another.
 type shardData struct {
 	mu sync.Mutex // guards all fields below
 
@@ -36,7 +37,7 @@ type shardData struct {
 	table table.Table
 
 	watched map[uint64]*Watch // the first watch of each hash; nil: nobody watches a key
-	waits   waitlist
+	waits   wait.List
 	buffers *buffers // the engine's
 
 	// usedUp is the time given to AssumeUsedUp; 0 for never.
@@ -223,14 +224,6 @@ func (s *shard) asked(limited bool) (follow bool) {
 	}
 	s.skip[ByLimited]--
 	return s.skip[ByRequests]|s.skip[ByLimited] < 0
-}
-
-// countDenied counts a denial that no algorithm has made, because others wait
-// before the request.
-func (s *shard) countDenied(now int64, sp *table.Spot) {
-	if s.count(&limit.Decision{Limited: true}) {
-		s.follow(now, sp.Hash, sp.Key)
-	}
 }
 
 // follow notes key in each sketch that is to look at it.

@@ -51,7 +51,8 @@ func (it *item) spliced(state []byte) []byte {
 }
 
 // spliceLate turns a late change into a written state, because more is to come.
-func (t *Txn) spliceLate(it *item) error {
+func (it *item) spliceLate() error {
+	t := it.t
 	n := len(it.head)
 	edit, _ := journal.MakeEdit(it.head, len(it.State)-n, it.splices)
 	state := it.spliced(append(make([]byte, 0, n+edit.Most), it.State...))

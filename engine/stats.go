@@ -44,7 +44,8 @@ func (s *shard) addTo(sum *Stats) {
 	sum.Evicted += t.Evicted
 	sum.EvictedDenied += t.EvictedDenied
 	sum.Forgiven += t.Forgiven
-	sum.Waiting += int64(s.waits.waiting)
-	sum.WaitingKeys += int64(len(s.waits.queues) + len(s.waits.lines))
-	sum.Waited += s.waits.waited
+	waiting, keys, waited := s.waits.Figures()
+	sum.Waiting += int64(waiting)
+	sum.WaitingKeys += int64(keys)
+	sum.Waited += waited
 }

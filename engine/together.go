@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	"slices"
 
 	"limitdb/limit"
 )
@@ -34,35 +36,10 @@ type Together struct {
 	Peek bool
 	// At is for Ask: the limit that denies, as Together returns it, or -1.
 	At int
-
-	engine *core // that was asked
 }
 
 // soft reports whether the limit at an index cannot deny.
 func (r *Together) soft(at int) bool { return r.Soft != nil && r.Soft[at] }
-
-// Together decides on r, and writes the answers to r.Decisions.
-//
-// If everything was granted, at is -1. Otherwise at is the limit that denies
-// for the longest time and is not soft, the first of several; a denial for ever is
-// the longest. After its Wait everything is granted, if nobody else asks. A limit
-// also denies if others wait for its key; its Wait is then the least that they take
-// (see Ask). After a denial nothing has changed, except that denying keys have
-// moved to the pace of a limit that was raised. So limits with CountDenied count
-// nothing either, unless r.CountDenied is set. The decisions of the limits that
-// would have granted say how much is available.
-//
-// The errors are those of Take, ErrDuplicate and ErrTooMany; at is then the key
-// at fault, -1 for ErrTooMany. After an error nothing has changed, and the decisions
-// are not valid.
-func (e *Engine) Together(now int64, r *Together) (at int, err error) {
-	if len(r.Keys) > MaxAll {
-		return -1, ErrTooMany
-	}
-	t := e.begin(r.Keys)
-	defer e.end(t)
-	return t.run(now, func() (int, error) { return t.Together(r) })
-}
 
 // Worst returns the index of the decision that denies for the longest time and is
 // not soft, or -1. A denial for ever is the longest.
@@ -80,4 +57,9 @@ func (r *Together) Worst() int {
 		}
 	}
 	return at
+}
+
+// index returns the index of a key, or -1.
+func (r *Together) index(key []byte) int {
+	return slices.IndexFunc(r.Keys, func(k []byte) bool { return bytes.Equal(k, key) })
 }

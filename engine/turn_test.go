@@ -38,7 +38,7 @@ func TestTurnsAreGivenBack(t *testing.T) {
 		if d, err := peek(e, start, key(1), &l, 0); err != nil || d.Remaining != 20 {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
-		if s := &e.shards[0]; len(s.waits.lines) != 0 {
+		if _, keys, _ := e.shards[0].waits.Figures(); keys != 0 {
 			t.Errorf("%s: a line is left", name)
 		}
 		e.check()
@@ -106,7 +106,7 @@ func TestTurnsAreApart(t *testing.T) {
 				t.Fatalf("two went at %d and %d", went[i-1]-start, went[i]-start)
 			}
 		}
-		if len(e.shards[0].waits.lines) != 0 {
+		if _, keys, _ := e.shards[0].waits.Figures(); keys != 0 {
 			t.Fatal("a line is left")
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"limitdb/engine/table"
+	"limitdb/engine/wait"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -78,11 +79,16 @@ type Txn struct {
 	places     []Place         // scratch of begin
 	changes    []*table.Change // scratch of commit
 	uncounted  limit.Limit     // a limit without its CountDenied
-	asker      *Waiter         // whom it decides, or nil
+	asking     *asking         // for a request that may wait; nil: for none
+	own        asking          // of Ask
 	parts      []uint16        // of the last Together, the indexes of items
 	round      uint32          // how many Together there were
 	counts     [outcomes]uint32
-	then       func() // runs once everything is stored, before the shards are unlocked; or nil
+	stirred    []*wait.Queue // of keys that it has changed, to be served when the locks are free
+	stop       *wait.Queue   // why it stops, or nil: see stopsAt
+	stops      int           // how often it has stopped
+	moved      *item         // all that is stored of it when it stops; nil: nothing is
+	movedAs    table.Mark
 }
 
 // begin returns a transaction on keys.
@@ -109,7 +115,7 @@ func (t *Txn) prepare(e *core, keys [][]byte) {
 	t.e, t.declared, t.items, t.order, t.shards = e, n, t.items[:n], t.order[:0], t.shards[:0]
 	if n == 1 {
 		h, _ := e.place(keys[0])
-		t.items[0].is(e, h, keys[0])
+		t.items[0].is(t, h, keys[0])
 		t.order, t.shards = append(t.order, 0), append(t.shards, uint32(h>>(64-e.shardBits)))
 		return
 	}
@@ -118,7 +124,7 @@ func (t *Txn) prepare(e *core, keys [][]byte) {
 	// The cache misses of the keys overlap here, before the locks are held.
 	e.warm(keys, t.places)
 	for i, key := range keys {
-		t.items[i].is(e, uint64(t.places[i]), key)
+		t.items[i].is(t, uint64(t.places[i]), key)
 		t.order[i] = uint16(i)
 	}
 	slices.SortFunc(t.order, func(a, b uint16) int {
@@ -150,6 +156,10 @@ func (t *Txn) rest() bool {
 	}
 	for i := range t.items {
 		it := &t.items[i]
+		if it.lent != nil {
+			t.e.buffers.put(it.lent, it.buf)
+			it.buf, it.lent, it.own = it.own, nil, nil
+		}
 		if cap(it.buf) > bigState {
 			it.buf = make([]byte, 0, stateBytes)
 		}
@@ -157,10 +167,10 @@ func (t *Txn) rest() bool {
 			it.splices = nil
 		}
 		if i > 0 { // the first is in use again soon
-			*it = item{buf: it.buf, splices: it.splices}
+			*it = item{buf: it.buf, splices: it.splices, under: it.under}
 		}
 	}
-	t.undeclared, t.bytes, t.round, t.asker, t.then, t.counts = false, 0, 0, nil, nil, [outcomes]uint32{}
+	t.undeclared, t.bytes, t.round, t.asking, t.stirred, t.stops, t.counts = false, 0, 0, nil, nil, 0, [outcomes]uint32{}
 	return true
 }
 
@@ -179,7 +189,7 @@ func (t *Txn) lock(now int64) {
 		t.items = t.items[:t.declared]
 		t.order = slices.DeleteFunc(t.order, func(i uint16) bool { return int(i) >= t.declared })
 	}
-	t.gate, t.counts = nil, [outcomes]uint32{}
+	t.gate, t.counts, t.asking = nil, [outcomes]uint32{}, nil
 	if len(t.shards) > 1 {
 		if j := t.e.journal.Load(); j != nil {
 			t.gate = j.gate
@@ -259,46 +269,78 @@ func (t *Txn) search(key []byte) (int, error) {
 	t.order = slices.Insert(t.order, at, uint16(len(t.items)))
 	t.items = append(t.items, item{})
 	it := &t.items[len(t.items)-1]
-	it.is(t.e, h, key)
+	it.is(t, h, key)
 	it.look(t.now)
 	return len(t.items) - 1, nil
+}
+
+// indexOf returns the index of an item.
+func (t *Txn) indexOf(it *item) int {
+	for i := range t.items {
+		if &t.items[i] == it {
+			return i
+		}
+	}
+	return -1
 }
 
 // current is item, with all that was decided before in its state.
 func (t *Txn) current(key []byte) (*item, error) {
 	it, err := t.item(key)
 	if err == nil {
-		err = t.takeLate(it)
+		err = it.takeLate()
 	}
 	return it, err
 }
 
 // write notes the state to store for an item. It may lie in the item's buffer.
-func (t *Txn) write(it *item, m table.Mark, state []byte) error {
+func (it *item) write(m table.Mark, state []byte) error {
 	before := cap(it.buf)
 	it.buf = append(it.buf[:0], state...)
+	return it.wrote(m, before)
+}
+
+// writeLent is write for a state that a step has written to a buffer of the engine, which goes back when the
+// transaction is over. next may be nil, and err an error of the step, which it returns.
+func (it *item) writeLent(m table.Mark, buf *[]byte, next []byte, err error) error {
+	t := it.t
+	if err != nil || next == nil || it.lent != nil {
+		if err == nil && next != nil {
+			err = it.write(m, next)
+		}
+		t.e.buffers.put(buf, next)
+		return err
+	}
+	it.lent, it.own, it.buf = buf, it.buf, next
+	return it.wrote(m, 0)
+}
+
+// wrote notes that the item's buffer, whose capacity was before, has its state.
+func (it *item) wrote(m table.Mark, before int) error {
+	t := it.t
 	if t.bytes += cap(it.buf) - before; t.bytes > MaxTxnBytes {
 		return ErrTooMany
 	}
 	it.written, it.Grow, it.Must, it.changed, it.mark = true, false, false, false, m
-	if it.kind, it.State = m.Kind(), it.buf; table.Expires(it.kind, state) <= t.now {
+	if it.kind, it.State = m.Kind(), it.buf; table.Expires(it.kind, it.State) <= t.now {
 		it.kind, it.State = 0, nil
 	}
 	return nil
 }
 
 // takeLate turns a late decision into a written state, because more is to come.
-func (t *Txn) takeLate(it *item) error {
+func (it *item) takeLate() error {
+	t := it.t
 	switch {
 	case !it.Grow:
 		return nil
 	case it.changed:
-		return t.spliceLate(it)
+		return it.spliceLate()
 	}
 	it.buf = append(it.buf[:0], it.State...)
-	next, err := it.take(t.now, it.buf)
+	next, err := it.takeInPlace(t.now, it.buf)
 	if it.revert(); err != nil || next == nil {
 		return err
 	}
-	return t.write(it, it.mark, next)
+	return it.write(it.mark, next)
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "limitdb/engine/table"
+import (
+	"limitdb/engine/table"
+	"limitdb/limit"
+)
 
 // commit stores the written states, and counts the decisions. After an error, the
 // index is that of the item at fault.
@@ -9,6 +12,7 @@ func (t *Txn) commit() (at int, err error) {
 		return 0, t.commitOne(&t.items[0])
 	}
 	t.dropExpired()
+	t.use()
 	t.changes = t.changes[:0]
 	for _, i := range t.order {
 		if it := &t.items[i]; it.written {
@@ -30,7 +34,7 @@ func (t *Txn) commit() (at int, err error) {
 			if moved || going { // the table may have changed since the key was looked at
 				it.Table.Find(&it.Spot)
 			}
-			if err := t.store(it, true); err != nil {
+			if err := it.store(true); err != nil {
 				return i, err
 			}
 		}
@@ -39,6 +43,9 @@ func (t *Txn) commit() (at int, err error) {
 		t.items[i].conclude(t.now)
 	}
 	t.tell()
+	if t.asking != nil {
+		t.asking.stored()
+	}
 	return -1, nil
 }
 
@@ -49,14 +56,29 @@ func (t *Txn) commitOne(it *item) error {
 		it.Table.Live(t.now, &it.Spot)
 		it.expired = false
 	}
-	if it.written {
-		if err := t.store(it, it.Must); err != nil {
+	switch {
+	case it.written:
+		if err := it.store(it.Must); err != nil {
 			return err
 		}
+	case it.used && it.Found():
+		it.Use(it.mark)
 	}
 	it.conclude(t.now)
 	t.tell()
+	if t.asking != nil {
+		t.asking.stored()
+	}
 	return nil
+}
+
+// use marks the records that were decided on and stay as they are.
+func (t *Txn) use() {
+	for i := range t.items {
+		if it := &t.items[i]; it.used && !it.written && it.Found() {
+			it.Use(it.mark)
+		}
+	}
 }
 
 // index returns the index of the item of a change.
@@ -84,10 +106,13 @@ func (t *Txn) dropExpired() {
 }
 
 // store stores what was written to one item. It ignores the budget if must is set.
-func (t *Txn) store(it *item, must bool) (err error) {
+func (it *item) store(must bool) (err error) {
+	t := it.t
 	s := it.s
-	s.payFirst(it.Key)
-	state, under := it.State, it.limit
+	if _, _, isValue := it.mark.Kind().Value(); isValue || len(t.items) > 1 {
+		s.payFirst(it.Key)
+	}
+	state := it.State
 	if it.Grow && it.changed {
 		state = it.spliced(it.Table.State(&it.Spot))
 	} else if it.Grow {
@@ -95,12 +120,13 @@ func (t *Txn) store(it *item, must bool) (err error) {
 		if s.changes != nil {
 			s.changes.was.Note(it.kind, was)
 		}
-		if state, err = it.take(t.now, was); err != nil || state == nil {
+		if state, err = it.takeInPlace(t.now, was); err != nil || state == nil {
 			return err
 		}
 	}
-	if it.denied > 0 || it.other {
-		under = nil
+	var under *limit.Limit
+	if it.hasUnder && it.denied == 0 && !it.other {
+		under = it.under
 	}
 	if it.changed {
 		err = s.storeChange(t.now, it, state, must)
@@ -111,10 +137,30 @@ func (t *Txn) store(it *item, must bool) (err error) {
 		return err
 	}
 	if it.State == nil {
-		if line := s.waits.lines[string(it.Key)]; line != nil {
-			s.keepTurns(t.now, line)
+		if last := s.waits.LastTurn(it.Key); last != nil {
+			s.keepTurns(t.now, last)
 		}
 	}
-	s.stirOne(it.Key, under)
+	it.stir(under)
 	return nil
+}
+
+// stir notes that an item of a queue has been stored: after a take under a limit or, if that is nil, by a step that may
+// have given back. The queue is served soon.
+func (it *item) stir(under *limit.Limit) {
+	t := it.t
+	if !it.s.waits.Any() {
+		return
+	}
+	q := it.s.waits.Find(it.Key)
+	if q == nil {
+		return
+	}
+	q.Note(under)
+	switch a := t.asking; {
+	case a == nil || a.why != isReady:
+		t.stirred = append(t.stirred, q)
+	case q != a.from: // which is served once this step is done
+		it.s.waits.LookSoon(q)
+	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"limitdb/engine/table"
+	"limitdb/engine/wait"
 	"limitdb/limit"
 )
 
@@ -15,34 +16,43 @@ func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 	if err != nil {
 		return err
 	}
-	return t.decide(it, l, cost, d)
+	return it.decide(l, cost, -1, d)
 }
 
-// Take decides on r and, if it is granted, takes what r asks for. It counts the
-// decision; a denial counts if the limit has CountDenied. So it is as
-// Engine.TakeFor, for a request that is not a lease.
+// Take decides on r and, if it is granted, takes what r asks for, and returns how much that is. It counts the
+// decision; a denial counts in a limit with CountDenied, too. The errors are ErrWrongType, those of limit.Take
+// and limit.TakeLease and, from the commit, ErrKey and ErrOOM.
 func (t *Txn) Take(key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	it, err := t.current(key)
 	if err != nil {
 		return 0, err
 	}
+	return it.take(r, nil, d)
+}
+
+// take is Take for a request that may wait, unless a is nil.
+func (it *item) take(r *Request, a *asking, d *limit.Decision) (granted int64, err error) {
+	t := it.t
 	l := &r.Limit
-	state, err := it.stateFor(l)
-	anew := err == ErrWrongType && r.Replace
-	if err != nil && !anew {
-		return 0, err
-	}
-	part, err := r.part(state, t.now)
+	part, err := it.decideOn(r, a.most(t.now), d)
 	if err != nil {
 		return 0, err
 	}
-	if anew {
-		err = t.replace(it, l, part, d)
-	} else if err = t.decide(it, l, part, d); err == nil && d.Limited && l.CountDenied {
-		err = t.countDenial(it, l, part, d)
+	if a != nil {
+		if a.leaves && !d.Limited {
+			if err := it.deny(r, d); err != nil {
+				return 0, err
+			}
+		}
+		stays := a.stays(t.now, l, d)
+		if a.uncount(it, l); stays {
+			return 0, nil
+		}
 	}
-	if err != nil {
-		return 0, err
+	if d.Limited && l.CountDenied && r.Lease == nil {
+		if err := it.countDenial(l, part, d); err != nil {
+			return 0, err
+		}
 	}
 	t.Count(OutcomeOf(d.Limited))
 	if d.Limited {
@@ -51,8 +61,52 @@ func (t *Txn) Take(key []byte, r *Request, d *limit.Decision) (granted int64, er
 	return part, nil
 }
 
+// decideOn decides on a request, and returns how much it asked for: its cost, or a part of it.
+func (it *item) decideOn(r *Request, most int64, d *limit.Decision) (part int64, err error) {
+	t := it.t
+	if r.Lease != nil {
+		return 0, it.lease(r.Lease, d)
+	}
+	state, err := it.stateAsked(r)
+	if err != nil {
+		return 0, err
+	}
+	if part, err = r.part(state, t.now); err != nil {
+		return 0, err
+	}
+	if state == nil && it.kind != 0 {
+		return part, it.replace(&r.Limit, part, d)
+	}
+	return part, it.decide(&r.Limit, part, most, d)
+}
+
+// stateAsked is stateFor for a request. A key that the request replaces has none.
+func (it *item) stateAsked(r *Request) ([]byte, error) {
+	state, err := it.stateFor(&r.Limit)
+	if err == ErrWrongType && r.Replace {
+		return nil, nil
+	}
+	return state, err
+}
+
+// deny makes the decision on a request that leaves, and would be granted, a denial.
+func (it *item) deny(r *Request, d *limit.Decision) error {
+	t := it.t
+	it.revert()
+	it.allowed, it.denied = 0, 1
+	if r.Lease != nil {
+		return standLease(r.Lease, it.State, t.now, d)
+	}
+	state, err := it.stateAsked(r)
+	if err != nil {
+		return err
+	}
+	return stand(&r.Limit, state, t.now, d)
+}
+
 // replace is decide for a key that starts afresh if the request is granted.
-func (t *Txn) replace(it *item, l *limit.Limit, cost int64, d *limit.Decision) error {
+func (it *item) replace(l *limit.Limit, cost int64, d *limit.Decision) error {
+	t := it.t
 	next, err := limit.Take(uncounted(l, &t.uncounted), nil, t.now, cost, nil, d)
 	switch {
 	case err != nil:
@@ -61,18 +115,65 @@ func (t *Txn) replace(it *item, l *limit.Limit, cost int64, d *limit.Decision) e
 		it.denied++
 		return nil
 	}
-	it.limit, it.cost = l, cost
 	if it.allowed++; next == nil {
 		return nil
 	}
 	it.other = true
-	return t.write(it, table.Unknown(l.Algorithm.Kind()), next)
+	return it.write(table.Unknown(l.Algorithm.Kind()), next)
+}
+
+// Lease is Take for a lease.
+func (t *Txn) Lease(key []byte, l *limit.Lease, d *limit.Decision) error {
+	it, err := t.current(key)
+	if err == nil {
+		err = it.lease(l, d)
+	}
+	if err == nil {
+		t.Count(OutcomeOf(d.Limited))
+	}
+	return err
+}
+
+// lease is decide for a lease.
+func (it *item) lease(l *limit.Lease, d *limit.Decision) error {
+	t := it.t
+	state, err := it.stateOf(limit.LEASE)
+	if err != nil {
+		return err
+	}
+	q, held := it.held()
+	if t.stopsAt(q) {
+		return ErrUndeclared
+	}
+	if held && !l.Renews(state, t.now) {
+		if err := limit.PeekLease(l, state, t.now, d); err != nil {
+			return err
+		}
+		if !d.Limited {
+			if err := standLease(l, state, t.now, d); err != nil {
+				return err
+			}
+		}
+	} else {
+		buf := t.e.buffers.get()
+		next, err := limit.TakeLease(l, state, t.now, *buf, d)
+		if err := it.writeLent(table.Unknown(limit.LEASE), buf, next, err); err != nil {
+			return err
+		}
+	}
+	if d.Limited && held {
+		behind(t.now, q, d)
+	}
+	it.count(d.Limited)
+	it.other = true
+	return nil
 }
 
 // countDenial counts a denial in a limit with CountDenied. d is the decision, and
 // becomes one that includes what is counted.
-func (t *Txn) countDenial(it *item, l *limit.Limit, cost int64, d *limit.Decision) error {
-	if err := t.takeLate(it); err != nil {
+func (it *item) countDenial(l *limit.Limit, cost int64, d *limit.Decision) error {
+	t := it.t
+	if err := it.takeLate(); err != nil {
 		return err
 	}
 	state, err := it.stateFor(l)
@@ -87,26 +188,34 @@ func (t *Txn) countDenial(it *item, l *limit.Limit, cost int64, d *limit.Decisio
 	next, err := limit.Take(l, state, t.now, cost, *buf, d)
 	defer func() { t.e.buffers.put(buf, next) }()
 	if err == nil && next != nil {
-		err = t.write(it, it.Mark(l, cost, d), next)
+		err = it.write(it.Mark(l, cost, d), next)
 		it.Must = true
 	}
-	if q := it.s.waits.find(it.Key); err == nil && q.holds() {
-		err = it.s.behind(t.now, q, nil, &Request{Limit: *l, Cost: cost}, d)
+	if q := it.s.waits.Find(it.Key); err == nil && q.Holds(nil) {
+		behind(t.now, q, d)
 	}
 	return err
 }
 
-func (t *Txn) decide(it *item, l *limit.Limit, cost int64, d *limit.Decision) error {
+// decide decides on one limit, and writes what that takes. most is the longest wait for a turn of a QUEUE, or
+// -1 for any. Nothing else in the engine takes from a limit, but for the fast way: see TakeAt.
+func (it *item) decide(l *limit.Limit, cost, most int64, d *limit.Decision) error {
+	t := it.t
 	state, err := it.stateFor(l)
 	if err != nil {
 		return err
 	}
 	asked := l
 	l = uncounted(l, &t.uncounted) // a denial of one is not to be counted by another
-	q, held := t.held(it)
-	held = held && cost > 0
+	q, held := it.held()
+	if cost > 0 && t.stopsAt(q) {
+		return ErrUndeclared
+	}
+	if held { // a denial can name no turn
+		most = -1
+	}
 	late := !it.written && it.kind != 0 && it.Boxed()
-	if late || held {
+	if held = held && cost > 0; late || held {
 		if err := limit.Peek(l, state, t.now, cost, d); err != nil {
 			return err
 		}
@@ -114,36 +223,49 @@ func (t *Txn) decide(it *item, l *limit.Limit, cost int64, d *limit.Decision) er
 	var next []byte
 	if !late && (!held || d.Limited) {
 		it.buf = append(it.buf[:0], state...)
-		if next, err = limit.Take(l, it.buf, t.now, cost, it.buf[:0], d); err != nil {
+		if most >= 0 && l.Algorithm == limit.QUEUE {
+			next, err = limit.Reserve(l, it.buf, t.now, cost, most, it.buf[:0], d)
+		} else {
+			next, err = limit.Take(l, it.buf, t.now, cost, it.buf[:0], d)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	limited := d.Limited
-	if held {
-		if err := it.s.behind(t.now, q, state, &Request{Limit: *l, Cost: cost}, d); err != nil {
+	if limited && next != nil && q != nil && it.moves(q, next, it.Mark(asked, cost, d)) {
+		return ErrUndeclared
+	}
+	if held && !d.Limited {
+		if err := stand(l, state, t.now, d); err != nil {
 			return err
 		}
 	}
-	it.limit, it.cost = asked, cost
-	if d.Limited {
-		it.denied++
-	} else {
-		it.allowed++
+	if d.Limited && q.Holds(t.member()) {
+		behind(t.now, q, d)
 	}
+	if late || q != nil {
+		it.keep(asked, cost)
+	}
+	it.count(d.Limited)
 	switch {
 	case late && (limited || cost > 0 && !held):
 		it.written, it.Grow, it.mark = true, true, it.Mark(asked, cost, d)
 	case next != nil:
 		must := it.kind != 0 && !it.written && len(next) <= len(it.State) || limited
-		if err := t.write(it, it.Mark(asked, cost, d), next); err != nil {
+		if err := it.write(it.Mark(asked, cost, d), next); err != nil {
 			return err
 		}
 		it.Must = must
+	case !it.written:
+		it.mark, it.used = it.Mark(asked, cost, d), true
 	}
 	return nil
 }
 
-// Reserve decides as Engine.Reserve does, and counts the decision. A reservation
+// Reserve takes cost from key in advance and writes the answer to *d, as limit.Reserve does, and counts the decision. If granted,
+// the caller goes ahead after d.Wait, which is at most maxWait nanoseconds unless maxWait is negative. The errors are those of
+// Take, and limit.ErrReserve for an algorithm that cannot reserve. A reservation
 // would take from those that wait, so it is denied while they do.
 func (t *Txn) Reserve(key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
 	it, err := t.current(key)
@@ -160,23 +282,20 @@ func (t *Txn) Reserve(key []byte, l *limit.Limit, cost, maxWait int64, d *limit.
 	if err != nil {
 		return err
 	}
-	if q, held := t.held(it); held && cost > 0 {
-		next = nil
-		if err := it.s.behind(t.now, q, state, &Request{Limit: *l, Cost: cost}, d); err != nil {
-			return err
+	if q, held := it.held(); held && cost > 0 {
+		if next = nil; !d.Limited {
+			if err := stand(l, state, t.now, d); err != nil {
+				return err
+			}
 		}
+		behind(t.now, q, d)
 	}
 	if next != nil {
-		if err := t.write(it, it.Mark(l, cost, d), next); err != nil {
+		if err := it.write(it.Mark(l, cost, d), next); err != nil {
 			return err
 		}
 	}
-	it.limit, it.cost = l, cost
-	if d.Limited {
-		it.denied++
-	} else {
-		it.allowed++
-	}
+	it.count(d.Limited)
 	t.Count(OutcomeOf(d.Limited))
 	return nil
 }
@@ -185,12 +304,13 @@ func (t *Txn) Reserve(key []byte, l *limit.Limit, cost, maxWait int64, d *limit.
 func (t *Txn) Peek(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	it, err := t.current(key)
 	if err == nil {
-		err = t.peek(it, l, cost, d)
+		err = it.peek(l, cost, d)
 	}
 	return err
 }
 
-func (t *Txn) peek(it *item, l *limit.Limit, cost int64, d *limit.Decision) error {
+func (it *item) peek(l *limit.Limit, cost int64, d *limit.Decision) error {
+	t := it.t
 	state, err := it.stateFor(l)
 	if err != nil {
 		return err
@@ -198,14 +318,18 @@ func (t *Txn) peek(it *item, l *limit.Limit, cost int64, d *limit.Decision) erro
 	if err := limit.Peek(l, state, t.now, cost, d); err != nil {
 		return err
 	}
-	if q, held := t.held(it); held && cost > 0 {
-		return it.s.behind(t.now, q, state, &Request{Limit: *l, Cost: cost}, d)
+	if q, held := it.held(); held && cost > 0 {
+		if !d.Limited {
+			err = stand(l, state, t.now, d)
+		}
+		behind(t.now, q, d)
 	}
-	return nil
+	return err
 }
 
-// Refund gives cost back to key, as Engine.Refund does. Its errors are
-// ErrWrongType and those of limit.Refund.
+// Refund gives cost back to key, but never beyond full. It forgets a key that is full
+// again. Its errors are ErrWrongType and those of limit.Refund. For an absent key that counts as used up
+// (see AssumeUsedUp), the commit may also return ErrKey and ErrOOM.
 func (t *Txn) Refund(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	it, err := t.current(key)
 	if err != nil {
@@ -215,25 +339,106 @@ func (t *Txn) Refund(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 	if err != nil {
 		return err
 	}
+	return it.giveBack(l, state, cost, d)
+}
+
+// giveBack is Refund of an item, which has that state.
+func (it *item) giveBack(l *limit.Limit, state []byte, cost int64, d *limit.Decision) error {
+	t := it.t
 	before := limit.Expires(l.Algorithm.Kind(), state)
 	buf := t.e.buffers.get()
 	next, err := limit.Refund(l, state, t.now, cost, *buf, d)
 	defer func() { t.e.buffers.put(buf, next) }()
-	if err == nil && next != nil {
-		if err = it.s.holdTurns(t.now, before, key, l, next, d); err == nil {
-			there := it.kind != 0
-			err = t.write(it, it.Mark(l, 1, d), next)
-			it.Must, it.other = there, true
-		}
+	if err != nil || next == nil {
+		return err
 	}
+	if err := it.s.holdTurns(t.now, before, it.Key, l, next, d); err != nil {
+		return err
+	}
+	there := it.kind != 0
+	err = it.write(it.Mark(l, 1, d), next)
+	it.Must, it.other = there, true
 	return err
 }
 
-// held reports whether an earlier request waits for the item's key.
-func (t *Txn) held(it *item) (q *queue, held bool) {
-	q = it.s.waits.find(it.Key)
-	if !q.holds() {
-		return q, false
+// held returns the queue of the item's key, and reports whether an earlier request waits in it.
+func (it *item) held() (q *wait.Queue, held bool) {
+	t := it.t
+	if !it.s.waits.Any() {
+		return nil, false
 	}
-	return q, t.asker == nil || t.asker.number == 0 || q.head.number < t.asker.number
+	q = it.s.waits.Find(it.Key)
+	return q, q.Holds(t.member())
+}
+
+// leastBehind is the least wait of a request that comes behind a queue, 1 ms: so
+// those who come back are not more than that, however fast the queue moves.
+const leastBehind = 1_000_000
+
+// behind makes *d, a denial, that of a request which must let q go first.
+//
+// The wait is the larger of its own and that of the head of q, and at least 1 ms.
+// It may have to wait longer, for the others of q: nobody knows how long they will
+// stay. A caller that comes back each time asks at most once for each grant.
+func behind(now int64, q *wait.Queue, d *limit.Decision) {
+	if d.Wait != limit.Never && q.Holds(nil) {
+		d.Wait = max(d.Wait, leastBehind)
+		if q.Due() > now {
+			d.Wait = max(d.Wait, q.Due()-now)
+		}
+	}
+}
+
+// standLease is stand for a lease.
+func standLease(l *limit.Lease, state []byte, now int64, d *limit.Decision) error {
+	err := limit.DenyLease(l, state, now, d)
+	d.Wait = max(d.Wait, 1)
+	return err
+}
+
+// A step that meets a queue which must be looked at first, or changes the pace for those in it, stops. The queue is
+// served without the locks, and the step runs again. So nobody takes what a waiter can have, and the waits that are told
+// are true. maxStops bounds how often: the queue may be long, and others may come.
+const maxStops = 8
+
+// stopsAt has the transaction stop if q is due.
+func (t *Txn) stopsAt(q *wait.Queue) bool {
+	if q == nil || !q.IsDue(t.now) || !t.mayStop() {
+		return false
+	}
+	t.undeclared, t.stop = true, q
+	return true
+}
+
+// moves has the transaction stop if a denial gives an item of q another pace, which is in next. Only that is then stored.
+func (it *item) moves(q *wait.Queue, next []byte, as table.Mark) bool {
+	t := it.t
+	if it.written || !t.mayStop() {
+		return false
+	}
+	it.buf = next
+	t.undeclared, t.stop, t.moved, t.movedAs = true, q, it, as
+	return true
+}
+
+// mayStop reports whether the transaction may stop: it does not decide a request that waits.
+func (t *Txn) mayStop() bool {
+	return t.stops < maxStops && (t.asking == nil || t.asking.why == asks)
+}
+
+// move stores nothing but the faster pace of an item.
+func (t *Txn) move() error {
+	for i := range t.items {
+		it := &t.items[i]
+		it.revert()
+		it.hasUnder, it.allowed, it.denied, it.touched, it.used = false, 0, 0, false, false
+	}
+	t.counts, t.asking = [outcomes]uint32{}, nil
+	it := t.moved
+	if err := it.write(t.movedAs, it.buf); err != nil {
+		return err
+	}
+	it.Must, it.other = true, true
+	_, err := t.commit()
+	return err
 }

@@ -3,10 +3,12 @@ package engine
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -84,6 +86,52 @@ func TestTxnTakeIsTake(t *testing.T) {
 			if !bytes.Equal(a, b) {
 				rt.Fatalf("%s, %v: %x, want %x", spelt, steps, b, a)
 			}
+		}
+	})
+}
+
+// The fast way of a take is a step: for every algorithm with every option, under limits that change, on keys that expire or hold
+// another kind of state, it gives the same decisions and errors, and leaves the same states, figures and records.
+func TestFastWayIsAStep(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fast, slow := New(Options{Seed: 1, Shards: 1}), New(Options{Seed: 1, Shards: 1})
+		fast.StartJournal(0, new(journal.Gate), func() {})
+		slow.StartJournal(0, new(journal.Gate), func() {})
+		if rapid.Bool().Draw(t, "used up") {
+			fast.AssumeUsedUp(start)
+			slow.AssumeUsedUp(start)
+		}
+		some := rapid.SliceOfN(rapid.SampledFrom(stepLimits), 1, 4).Draw(t, "limits")
+		now := start
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now += rapid.OneOf(rapid.Int64Range(0, 300), rapid.Int64Range(0, 3_000_000)).Draw(t, "wait")
+			k, l := key(rapid.IntRange(0, 1).Draw(t, "key")), rapid.SampledFrom(some).Draw(t, "limit")
+			cost := rapid.OneOf(rapid.Int64Range(0, 4), rapid.Int64Range(-1, 300)).Draw(t, "cost")
+			var want, got limit.Decision
+			wantErr := slow.Update(now, [][]byte{k}, func(tx *Txn) error {
+				_, err := tx.Take(k, &Request{Limit: l, Cost: cost}, &want)
+				return err
+			})
+			err := fast.TakeAt(0, now, k, &l, cost, &got)
+			if fmt.Sprint(err) != fmt.Sprint(wantErr) || err == nil && got != want {
+				t.Fatalf("%v cost %d: %+v, %v; the step says %+v, %v", l, cost, got, err, want, wantErr)
+			}
+			if a, b := contents(fast, now), contents(slow, now); !maps.Equal(a, b) {
+				t.Fatalf("%v cost %d leaves %v, the step %v", l, cost, a, b)
+			}
+		}
+		a, b := fast.Stats(), slow.Stats()
+		for _, st := range []*Stats{&a, &b} { // a step that fails leaves the records of expired keys where they are
+			st.Keys, st.Expired, st.Bytes = st.Keys+int64(st.Expired), 0, 0
+		}
+		if a != b {
+			t.Fatalf("%+v, after steps %+v", a, b)
+		}
+		var records, stepped journal.Buffer
+		drain(fast, &records)
+		drain(slow, &stepped)
+		if !bytes.Equal(records.Bytes, stepped.Bytes) {
+			t.Fatalf("the records are %x, those of steps %x", records.Bytes, stepped.Bytes)
 		}
 	})
 }

@@ -1,35 +1,53 @@
 package engine
 
-// Together decides on all limits of r as one request, and counts it: it takes from
-// all of them or, if one that is not soft denies, from none. It returns that limit,
-// as Engine.Together does, or -1. A denial moves its key to the pace of a limit that was
-// raised, and counts if r says so.
+// Together decides on all limits of r as one request, writes the answers to r.Decisions, and counts it.
 //
-// The errors are those of Engine.Together, except for ErrKey and ErrOOM, which come from
-// the commit. After an error, nothing of r has been written.
+// If everything was granted, at is -1. Otherwise at is the limit that denies
+// for the longest time and is not soft, the first of several; a denial for ever is
+// the longest. After its Wait everything is granted, if nobody else asks. A limit
+// also denies if others wait for its key; its Wait is then the least that they take
+// (see Ask). After a denial nothing has changed, except that denying keys have
+// moved to the pace of a limit that was raised. So limits with CountDenied count
+// nothing either, unless r.CountDenied is set. The decisions of the limits that
+// would have granted say how much is available.
+//
+// The errors are those of Take, ErrDuplicate and ErrTooMany; at is then the key
+// at fault, -1 for ErrTooMany, and nothing of r has been written. ErrOOM comes from the commit.
 func (t *Txn) Together(r *Together) (at int, err error) { return t.together(r, nil) }
 
-// together is Together for a request that may wait, unless s is nil.
-func (t *Txn) together(r *Together, s *settlement) (at int, err error) {
+// together is Together for a request that may wait, unless a is nil.
+func (t *Txn) together(r *Together, a *asking) (at int, err error) {
 	if at, err := t.gather(r); err != nil {
 		return at, err
 	}
 	for i := range r.Keys {
-		if err := t.decidePart(r, i); err != nil {
+		if err := t.decidePart(r, i, a); err != nil {
 			t.undo(r, i)
 			return i, err
 		}
 	}
-	if at = r.Worst(); s != nil {
-		if at, err = s.judge(); err != nil {
+	if at = r.Worst(); a != nil && a.leaves && at < 0 { // it would be granted
+		at = max(0, r.index(a.w.Key()))
+		if err := t.part(at).deny(&Request{Limit: r.Limits[at]}, &r.Decisions[at]); err != nil {
 			return at, err
 		}
 	}
-	if at, err = t.conclude(r, at); err != nil {
+	if long := t.tooLong(r); at < 0 && long >= 0 {
+		t.undo(r, len(r.Keys))
+		return long, ErrKey
+	}
+	if at, err = t.conclude(r, at, a); err != nil {
 		return at, err
 	}
-	if s != nil && s.stays(at) {
-		return at, nil
+	if a != nil && at >= 0 {
+		stays := a.stays(t.now, &r.Limits[at], &r.Decisions[at])
+		for i := range r.Keys {
+			a.uncount(t.part(i), &r.Limits[i])
+		}
+		if stays {
+			a.slow = int(t.parts[at])
+			return at, nil
+		}
 	}
 	if r.CountDenied {
 		if at, err = t.countDenials(r, at); err != nil {
@@ -65,7 +83,7 @@ func (t *Txn) gather(r *Together) (at int, err error) {
 	}
 	for i := range r.Keys {
 		it := t.part(i)
-		if err := t.takeLate(it); err != nil {
+		if err := it.takeLate(); err != nil {
 			return i, err
 		}
 		it.earlier = it.written
@@ -78,12 +96,30 @@ func (t *Txn) part(i int) *item { return &t.items[t.parts[i]] }
 
 // decidePart decides on one limit. What the transaction has written before stays as
 // it is, because it could not be restored: conclude takes from it.
-func (t *Txn) decidePart(r *Together, i int) error {
+func (t *Txn) decidePart(r *Together, i int, a *asking) error {
 	it, l, d := t.part(i), &r.Limits[i], &r.Decisions[i]
 	if r.Peek || it.earlier {
-		return t.peek(it, uncounted(l, &t.uncounted), r.Costs[i], d)
+		return it.peek(uncounted(l, &t.uncounted), r.Costs[i], d)
 	}
-	return t.decide(it, l, r.Costs[i], d)
+	return it.decide(l, r.Costs[i], r.most(i, t.now, a), d)
+}
+
+// most returns how long the turn of a limit may be away.
+func (r *Together) most(i int, now int64, a *asking) int64 {
+	if r.soft(i) {
+		return -1
+	}
+	return a.most(now)
+}
+
+// tooLong returns the index of a new key that is too long to be stored, or -1.
+func (t *Txn) tooLong(r *Together) int {
+	for i, key := range r.Keys {
+		if len(key) > MaxKey && t.part(i).written && (!t.part(i).Found() || t.part(i).expired) {
+			return i
+		}
+	}
+	return -1
 }
 
 // undo takes back what the first n limits have granted or moved.
@@ -97,7 +133,7 @@ func (t *Txn) undo(r *Together, n int) {
 
 // conclude keeps the decisions if at, the limit that denies, is -1. Otherwise it
 // takes back what was granted. The keys of denials keep a faster pace.
-func (t *Txn) conclude(r *Together, at int) (int, error) {
+func (t *Txn) conclude(r *Together, at int, a *asking) (int, error) {
 	for i := range r.Keys {
 		it, l, d := t.part(i), &r.Limits[i], &r.Decisions[i]
 		var err error
@@ -106,9 +142,9 @@ func (t *Txn) conclude(r *Together, at int) (int, error) {
 			if !r.Peek && !it.earlier {
 				it.retract(false)
 			}
-			err = t.peek(it, l, 0, d)
+			err = it.peek(l, 0, d)
 		case it.earlier && !r.Peek:
-			err = t.decide(it, l, r.Costs[i], d)
+			err = it.decide(l, r.Costs[i], r.most(i, t.now, a), d)
 		}
 		if err != nil {
 			return i, err
@@ -131,9 +167,9 @@ func (t *Txn) countDenials(r *Together, at int) (int, error) {
 		}
 		var err error
 		if counted = true; r.Peek {
-			err = t.peek(it, l, r.Costs[i], d)
+			err = it.peek(l, r.Costs[i], d)
 		} else {
-			err = t.countDenial(it, l, r.Costs[i], d)
+			err = it.countDenial(l, r.Costs[i], d)
 		}
 		if err != nil {
 			return i, err

@@ -15,6 +15,21 @@ func (t *Txn) Get(key []byte) (kind limit.Kind, state []byte, err error) {
 	return it.kind, it.State, nil
 }
 
+// Info describes key. It returns false if the key is absent.
+func (t *Txn) Info(key []byte) (info Info, ok bool, err error) {
+	it, err := t.current(key)
+	switch {
+	case err != nil || it.kind == 0:
+		return Info{}, false, err
+	case !it.written:
+		return it.Table.Info(&it.Spot, t.now), true, nil
+	}
+	return Info{
+		Kind: it.kind, Expires: limit.Expires(it.kind, it.State), Level: limit.Level(it.kind, it.State, t.now),
+		Bytes: int64(len(key) + len(it.State)),
+	}, true, nil
+}
+
 // Put gives key a state, whatever it held before. A state that has expired
 // means that the key goes.
 func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) error {
@@ -23,7 +38,7 @@ func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) error {
 		return err
 	}
 	it.other = true
-	return t.write(it, table.Unknown(kind), state)
+	return it.write(table.Unknown(kind), state)
 }
 
 // Touch shows a change to those who watch key, and leaves its state as it is.
@@ -45,10 +60,17 @@ func (t *Txn) Delete(key []byte) (was bool, err error) {
 		return false, nil
 	}
 	it.other = true
-	return true, t.write(it, table.Unknown(it.kind), nil)
+	return true, it.write(table.Unknown(it.kind), nil)
 }
 
-// Step runs step on the state of key, which has the given kind, as Apply does.
+// Step computes a key's next state from its state at now. It returns nil if
+// nothing changes, or an expired state if nothing is left. state is nil for an
+// absent key. next is written over dst or is a larger buffer; it must not share
+// memory with state.
+type Step func(now int64, state, dst []byte) (next []byte, err error)
+
+// Step runs step on the state of key, which has the given kind, for states that are not of limits. Its errors are
+// ErrWrongType and those of step.
 func (t *Txn) Step(key []byte, kind limit.Kind, step Step) error {
 	it, err := t.current(key)
 	if err != nil {
@@ -60,12 +82,8 @@ func (t *Txn) Step(key []byte, kind limit.Kind, step Step) error {
 	}
 	buf := t.e.buffers.get()
 	next, err := step(t.now, state, *buf)
-	defer func() { t.e.buffers.put(buf, next) }()
-	if err != nil || next == nil {
-		return err
-	}
-	it.other = true
-	return t.write(it, table.Unknown(kind), next)
+	it.other = it.other || next != nil
+	return it.writeLent(table.Unknown(kind), buf, next, err)
 }
 
 // maxWalk is the most keys of a table that a transaction walks over: it bounds the

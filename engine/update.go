@@ -4,24 +4,25 @@ import (
 	"errors"
 
 	"limitdb/engine/table"
+	"limitdb/engine/wait"
 )
 
-// Update runs fn in a transaction and, if it returns nil, commits what fn has
-// written. The transaction locks the shards of keys. If fn needs another key,
+// UpdateAt runs fn in a transaction and, if it returns nil, commits what fn has
+// written. The transaction locks the shards of keys. place is that of a single key, which Warm has
+// returned, or zero. If fn needs another key,
 // it gets ErrUndeclared and runs again with all shards locked. It also runs
-// again if there is no room for what it has written. So fn must have no side
+// again if there is no room for what it has written, and if others who wait for a key are to be decided first. So fn must
+// have no side
 // effects. It must not call the engine, and must return soon.
 //
 // The errors are those of fn, ErrClosed and, for what it has written, ErrKey and
 // ErrOOM. ErrTooMany is returned for more than MaxTxn keys. After an error nothing has
 // changed.
-func (e *Engine) Update(now int64, keys [][]byte, fn func(t *Txn) error) error {
-	return e.UpdateAt(0, now, keys, fn)
+func (e *Engine) UpdateAt(place Place, now int64, keys [][]byte, fn func(t *Txn) error) error {
+	return e.update(place, now, keys, fn)
 }
 
-// UpdateAt is Update on a single key whose place Warm has returned. If place is zero, it
-// is Update.
-func (e *Engine) UpdateAt(place Place, now int64, keys [][]byte, fn func(t *Txn) error) error {
+func (e *core) update(place Place, now int64, keys [][]byte, fn func(t *Txn) error) error {
 	if len(keys) > MaxTxn {
 		return ErrTooMany
 	}
@@ -34,18 +35,17 @@ func (e *Engine) UpdateAt(place Place, now int64, keys [][]byte, fn func(t *Txn)
 	if len(keys) == 1 {
 		t.lockAll()
 	}
-	_, err := t.run(now, func() (int, error) {
-		if t.isClosed() {
-			return -1, ErrClosed
-		}
-		return -1, fn(t)
-	})
+	err := t.run(now, fn)
 	e.end(t)
 	return err
 }
 
-// errBeyond is returned by updateOne if fn needs a key in another shard.
-var errBeyond = errors.New("engine: the step is not in one shard")
+var (
+	// errBeyond is returned by updateOne if fn needs a key in another shard.
+	errBeyond = errors.New("engine: the step is not in one shard")
+	// errStopped is returned by a step that has stopped, and begins again: see stopsAt.
+	errStopped = errors.New("engine: the step has stopped")
+)
 
 // updateOne is UpdateAt for one key. The transaction is the shard's own.
 func (e *core) updateOne(place Place, now int64, key []byte, fn func(t *Txn) error) error {
@@ -54,17 +54,26 @@ func (e *core) updateOne(place Place, now int64, key []byte, fn func(t *Txn) err
 		h, _ = e.place(key)
 	}
 	s := e.shardOf(h)
-	err := e.updateIn(s, now, h, key, fn)
-	if err == table.ErrNoRoom && e.reclaim(now) {
-		err = e.updateIn(s, now, h, key, fn)
+	reclaimed := false
+	for stops := 0; ; {
+		stirred, err := e.updateIn(s, now, h, key, stops, fn)
+		for _, q := range stirred {
+			e.serve(now, q)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case err == errStopped:
+			stops++
+		case err == table.ErrNoRoom && !reclaimed && e.reclaim(now):
+			reclaimed = true
+		default:
+			return s.refuse(err)
+		}
 	}
-	if err != nil {
-		err = s.refuse(err)
-	}
-	return err
 }
 
-func (e *core) updateIn(s *shard, now int64, h uint64, key []byte, fn func(t *Txn) error) (err error) {
+func (e *core) updateIn(s *shard, now int64, h uint64, key []byte, stops int, fn func(t *Txn) error) (stirred []*wait.Queue, err error) {
 	s.mu.Lock()
 	t := s.solo
 	if t == nil {
@@ -74,22 +83,38 @@ func (e *core) updateIn(s *shard, now int64, h uint64, key []byte, fn func(t *Tx
 	}
 	it := &t.items[0]
 	it.Hash, it.Key = h, key
-	t.now = s.clamp(now)
+	t.now, t.stops = s.clamp(now), stops
 	if it.look(t.now); s.closed {
 		err = ErrClosed
 	} else {
 		err = fn(t)
 	}
-	if err == nil && !t.undeclared {
+	switch {
+	case t.stop != nil:
+		err = t.stopped()
+	case t.undeclared:
+		err = errBeyond
+	case err == nil:
 		_, err = t.commit()
 	}
-	if t.undeclared {
-		err = errBeyond
-	}
+	stirred = t.stirred
 	if t.rest(); len(t.items) > 1 {
 		s.solo = nil
 	}
 	s.mu.Unlock()
+	return stirred, err
+}
+
+// stopped stores what is left of a transaction that stops, and returns errStopped.
+func (t *Txn) stopped() error {
+	q, err := t.stop, error(errStopped)
+	if t.stirred = append(t.stirred, q); t.moved != nil {
+		if moved := t.move(); moved != nil {
+			err = moved
+		}
+	}
+	t.stop, t.moved, t.undeclared = nil, nil, false
+	t.stops++
 	return err
 }
 
@@ -103,33 +128,39 @@ func (t *Txn) isClosed() bool {
 	return false
 }
 
-// run runs step in t and commits. After an error, the index is that of the item at
-// fault.
-func (t *Txn) run(now int64, step func() (int, error)) (at int, err error) {
+// run runs fn in t and commits.
+func (t *Txn) run(now int64, fn func(t *Txn) error) error {
 	for reclaimed := false; ; {
-		at, err = t.try(now, step)
+		at, err := t.try(now, fn)
+		for _, q := range t.stirred {
+			t.e.serve(now, q)
+		}
+		t.stirred = nil
 		switch {
+		case err == errStopped:
 		case t.undeclared:
 			t.lockAll()
 		case err == table.ErrNoRoom && !reclaimed && t.e.reclaim(now):
 			reclaimed = true
 		case err == table.ErrNoRoom:
-			return at, t.items[at].s.refuse(err)
+			return t.items[at].s.refuse(err)
 		default:
-			return at, err
+			return err
 		}
 	}
 }
 
-func (t *Txn) try(now int64, step func() (int, error)) (at int, err error) {
+// try is one run. After an error of the commit, at is the item at fault.
+func (t *Txn) try(now int64, fn func(t *Txn) error) (at int, err error) {
 	t.lock(now)
-	if at, err = step(); err == nil && !t.undeclared {
-		var fault int
-		if fault, err = t.commit(); err != nil {
-			at = fault
-		} else if t.then != nil {
-			t.then()
-		}
+	if err = ErrClosed; !t.isClosed() {
+		err = fn(t)
+	}
+	switch {
+	case t.stop != nil:
+		err = t.stopped()
+	case err == nil && !t.undeclared:
+		at, err = t.commit()
 	}
 	t.unlock()
 	return at, err

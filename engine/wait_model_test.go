@@ -8,6 +8,33 @@ import (
 	"limitdb/limit"
 )
 
+// take decides on a state, as limit.Take and limit.TakeLease do, and returns
+// how much was granted.
+func (r *Request) take(state []byte, now int64, dst []byte, d *limit.Decision) (next []byte, granted int64, err error) {
+	if r.Lease != nil {
+		next, err = limit.TakeLease(r.Lease, state, now, dst, d)
+		return next, 0, err
+	}
+	part, err := r.part(state, now)
+	if err != nil {
+		return nil, 0, err
+	}
+	next, err = limit.Take(&r.Limit, state, now, part, dst, d)
+	if err != nil || d.Limited {
+		part = 0
+	}
+	return next, part, err
+}
+
+// takes reports whether the request, if granted, takes something. Such a
+// request must let those that wait go first.
+func (r *Request) takes(state []byte, now int64) bool {
+	if r.Lease != nil {
+		return !r.Lease.Renews(state, now)
+	}
+	return r.Cost > 0
+}
+
 // waitModel is waiting in plain slow Go: it looks at every queue at every
 // nanosecond, and decides every waiter that can be decided. A denial may move a
 // key to a faster pace. For that, a waiter is denied when it comes and when

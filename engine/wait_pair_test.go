@@ -328,7 +328,7 @@ func (p *waitPair) step(id int, st waitStep) error {
 		select {
 		case <-p.e.Sooner():
 		default:
-			if len(p.e.shards[0].waits.queues) > 0 {
+			if p.e.shards[0].waits.Any() {
 				return fmt.Errorf("Flush has not told that there is something to do")
 			}
 		}

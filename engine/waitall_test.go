@@ -180,8 +180,14 @@ type allModel struct {
 type allWaiter struct {
 	*Waiter
 	id     int
-	before []*allWaiter // earlier requests that waited for what it took when it was decided
+	before []allBefore // earlier requests that waited for what it took when it was decided
 	m      *allModel
+}
+
+// allBefore is a request, and the key that it waited for at some moment.
+type allBefore struct {
+	*allWaiter
+	key []byte
 }
 
 // Wake notes that the request has been decided, at this moment.
@@ -190,7 +196,7 @@ func (w *allWaiter) Wake() {
 	for _, other := range w.m.waiting {
 		i := w.All.index(other.Key())
 		if other.id < w.id && !other.Done() && i >= 0 && w.All.Costs[i] > 0 && !w.All.soft(i) {
-			w.before = append(w.before, other)
+			w.before = append(w.before, allBefore{other, other.Key()})
 		}
 	}
 }
@@ -243,7 +249,7 @@ func (m *allModel) mayGo(w *allWaiter) bool {
 			return false
 		}
 		for _, other := range m.waiting {
-			if other.id < w.id && bytes.Equal(key, other.Key()) && !m.vain(other) {
+			if other.id < w.id && bytes.Equal(key, other.Key()) && !m.vain(other, key) {
 				return false
 			}
 		}
@@ -251,11 +257,10 @@ func (m *allModel) mayGo(w *allWaiter) bool {
 	return true
 }
 
-// vain reports whether a request cannot be granted in time by the key that it waits for.
-func (m *allModel) vain(w *allWaiter) bool {
-	key := w.Key()
+// vain reports whether a request cannot be granted in time by a key that it waits for.
+func (m *allModel) vain(w *allWaiter, key []byte) bool {
 	var d limit.Decision
-	i := w.All.index(w.Key())
+	i := w.All.index(key)
 	err := limit.Peek(&m.limits[key[0]-'a'], m.state(key), m.now, w.All.Costs[i], &d)
 	return err == nil && d.Limited && (d.Wait == limit.Never || m.now+d.Wait > w.Until)
 }
@@ -271,7 +276,7 @@ func (m *allModel) settle() error {
 			return err
 		case w.All.At < 0:
 			for _, other := range w.before {
-				if !m.vain(other) {
+				if !m.vain(other.allWaiter, other.key) {
 					return fmt.Errorf("at %d request %d goes before %d", m.now, w.id, other.id)
 				}
 			}

@@ -38,7 +38,7 @@ func fill(b *testing.B, e *engine.Engine) {
 	l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: hour, Burst: 100}
 	var d limit.Decision
 	for i := range benchKeys {
-		if err := e.Take(startAt, fmt.Appendf(nil, "user:%012d", i), &l, 1, &d); err != nil {
+		if err := e.TakeAt(0, startAt, fmt.Appendf(nil, "user:%012d", i), &l, 1, &d); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -284,7 +284,7 @@ func (p *partsCluster) takeSome(e *engine.Engine, now int64) error {
 	}
 	var d limit.Decision
 	if p.rand.IntN(3) == 0 {
-		return e.Update(now, [][]byte{log, leases}, func(tx *engine.Txn) error {
+		return e.UpdateAt(0, now, [][]byte{log, leases}, func(tx *engine.Txn) error {
 			if err := tx.Decide(log, &l, 1, &d); err != nil {
 				return err
 			}
@@ -295,21 +295,23 @@ func (p *partsCluster) takeSome(e *engine.Engine, now int64) error {
 		})
 	}
 	for i := range int64(30) { // at 30 times, if the shard has not seen them yet
-		call := e.Take
-		if refund {
-			call = e.Refund
-		}
-		if err := call(now-30+i, log, &l, 1, &d); err != nil {
+		err := e.UpdateAt(0, now-30+i, [][]byte{log}, func(tx *engine.Txn) error {
+			if refund {
+				return tx.Refund(log, &l, 1, &d)
+			}
+			return tx.Decide(log, &l, 1, &d)
+		})
+		if err != nil {
 			return err
 		}
-		if err := e.Update(now-30+i, [][]byte{log}, func(tx *engine.Txn) error { return p.look(tx, log) }); err != nil {
+		if err := e.UpdateAt(0, now-30+i, [][]byte{log}, func(tx *engine.Txn) error { return p.look(tx, log) }); err != nil {
 			return err
 		}
 	}
-	if err := e.Apply(now, leases, limit.LEASE, step); err != nil {
+	if err := e.UpdateAt(0, now, [][]byte{leases}, func(tx *engine.Txn) error { return tx.Step(leases, limit.LEASE, step) }); err != nil {
 		return err
 	}
-	return e.Update(now, [][]byte{leases}, func(tx *engine.Txn) error { return p.look(tx, leases) })
+	return e.UpdateAt(0, now, [][]byte{leases}, func(tx *engine.Txn) error { return p.look(tx, leases) })
 }
 
 // decide changes some keys in one step, as a command, EXEC or a script does.
@@ -337,7 +339,7 @@ func (p *partsCluster) decide() {
 	if p.rand.IntN(3) == 0 {
 		err = p.takeSome(e, now)
 	} else {
-		err = e.Update(now, keys, func(tx *engine.Txn) error {
+		err = e.UpdateAt(0, now, keys, func(tx *engine.Txn) error {
 			holds := map[string]string{}
 			for _, c := range changes {
 				var err error
@@ -411,20 +413,20 @@ func (p *partsCluster) takeLate(e *engine.Engine, now int64, units int, period i
 	var d limit.Decision
 	for range units {
 		l := limit.Limit{Algorithm: limit.LOG, Max: 3000, Period: period}
-		if err := e.Take(now, log, &l, 1, &d); err != nil {
+		if err := e.TakeAt(0, now, log, &l, 1, &d); err != nil {
 			return err
 		}
-		if err := e.Update(now, [][]byte{log}, func(tx *engine.Txn) error { return p.look(tx, log) }); err != nil {
+		if err := e.UpdateAt(0, now, [][]byte{log}, func(tx *engine.Txn) error { return p.look(tx, log) }); err != nil {
 			return err
 		}
 		now++
 	}
 	for range 5 {
 		lease := limit.Lease{Limit: 1000, TTL: period, Weight: 1, ID: fmt.Appendf(nil, "holder%60d", p.rand.IntN(40))}
-		if err := e.Lease(now-1, leases, &lease, &d); err != nil {
+		if err := e.UpdateAt(0, now-1, [][]byte{leases}, func(tx *engine.Txn) error { return tx.Lease(leases, &lease, &d) }); err != nil {
 			return err
 		}
-		if err := e.Update(now-1, [][]byte{leases}, func(tx *engine.Txn) error { return p.look(tx, leases) }); err != nil {
+		if err := e.UpdateAt(0, now-1, [][]byte{leases}, func(tx *engine.Txn) error { return p.look(tx, leases) }); err != nil {
 			return err
 		}
 	}

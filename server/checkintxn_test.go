@@ -78,7 +78,7 @@ func TestCheckInTransactionLocksItsShards(t *testing.T) {
 	c := ts.client()
 	entered, leave, left := make(chan bool), make(chan bool), make(chan bool)
 	go func() {
-		err := ts.engine.Update(ts.clock.Now(), [][]byte{[]byte("elsewhere")}, func(*engine.Txn) error {
+		err := ts.engine.UpdateAt(0, ts.clock.Now(), [][]byte{[]byte("elsewhere")}, func(*engine.Txn) error {
 			close(entered)
 			<-leave
 			return nil

@@ -413,7 +413,7 @@ func BenchmarkCheck(b *testing.B) {
 	b.Run("one take", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_ = ts.engine.Take(testStart, words[1], &l, 1, &d)
+			_ = ts.engine.TakeAt(0, testStart, words[1], &l, 1, &d)
 		}
 	})
 }

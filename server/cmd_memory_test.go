@@ -4,13 +4,22 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"limitdb/engine"
 )
 
 func TestMemoryUsage(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
 	c.do("RL.TAKE", "user123", "GCRA", "1/s")
-	info, _ := ts.engine.Info(ts.clock.Now(), []byte("user123"))
+	var info engine.Info
+	err := ts.engine.UpdateAt(0, ts.clock.Now(), [][]byte{[]byte("user123")}, func(t *engine.Txn) (err error) {
+		info, _, err = t.Info([]byte("user123"))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := c.do("MEMORY", "USAGE", "user123").Int; got != info.Bytes || got < 7 {
 		t.Errorf("%d bytes, the engine says %d", got, info.Bytes)
 	}

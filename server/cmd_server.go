@@ -322,7 +322,7 @@ func memoryUsage(c *call) {
 			return
 		}
 	}
-	info, ok := c.srv.states().Info(c.Now, c.Args[2])
+	info, ok := c.Keyspace().Info(c.Args[2])
 	if !ok {
 		c.Null()
 		return

@@ -150,7 +150,7 @@ func TestMovingWindowsAgainstRedis(t *testing.T) {
 
 // kindAndState returns what a key holds in the engine.
 func kindAndState(ts *testServer, key string) (kind limit.Kind, state []byte, err error) {
-	err = ts.engine.Update(ts.clock.Now(), [][]byte{[]byte(key)}, func(t *engine.Txn) error {
+	err = ts.engine.UpdateAt(0, ts.clock.Now(), [][]byte{[]byte(key)}, func(t *engine.Txn) error {
 		kind, state, err = t.Get([]byte(key))
 		return err
 	})

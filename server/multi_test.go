@@ -253,7 +253,7 @@ func TestFlushInExecIsBounded(t *testing.T) {
 	const keys = 3 * engine.MaxTxn
 	hourly, d := limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: int64(time.Hour)}, limit.Decision{}
 	for i := range keys {
-		if err := ts.engine.Take(testStart, strconv.AppendInt(nil, int64(i), 10), &hourly, 1, &d); err != nil {
+		if err := ts.engine.TakeAt(0, testStart, strconv.AppendInt(nil, int64(i), 10), &hourly, 1, &d); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -220,7 +220,15 @@ func (c *call) ask(asks handler.Asks, before *waiting) (done bool) {
 	if before != nil {
 		ew.InPlaceOf(before.Waiter)
 	}
-	if !c.States().Ask(c.Now, key, ew) {
+	waits := false
+	err := c.States().UpdateAt(c.Place, c.Now, asks.Keys(), func(t *engine.Txn) (err error) {
+		waits, err = t.Ask(key, ew)
+		return err
+	})
+	if err != nil {
+		ew.Fail(err)
+	}
+	if err != nil || !waits {
 		asks.Told(c.inner(), key, ew)
 		if until <= c.Now {
 			asks.Free()

@@ -33,7 +33,7 @@ func TestReadOnly(t *testing.T) {
 	n.other.holds.Store(true) // nothing that is read here waits
 	var d limit.Decision
 	for i := range 500 {
-		if err := o.table.Take(testStart, []byte(fmt.Sprint("key", i)), &limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: 60e9}, 1, &d); err != nil {
+		if err := o.table.TakeAt(0, testStart, []byte(fmt.Sprint("key", i)), &limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: 60e9}, 1, &d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestTableIsReplacedDuringAWalk(t *testing.T) {
 	n.serveReads(o)
 	var d limit.Decision
 	for i := range 5000 {
-		_ = o.table.Take(testStart, []byte(fmt.Sprint("key", i)), &limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: 60e9}, 1, &d)
+		_ = o.table.TakeAt(0, testStart, []byte(fmt.Sprint("key", i)), &limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: 60e9}, 1, &d)
 	}
 	c := n.follower.client()
 	c.do("READONLY")

@@ -273,7 +273,7 @@ func TestMatchingIsBounded(t *testing.T) {
 	gcra, d := limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: int64(time.Hour)}, limit.Decision{}
 	const keys = 2000
 	for i := range keys {
-		if err := ts.engine.Take(testStart, fmt.Appendf(nil, "%04096d", i), &gcra, 1, &d); err != nil {
+		if err := ts.engine.TakeAt(0, testStart, fmt.Appendf(nil, "%04096d", i), &gcra, 1, &d); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -92,7 +92,9 @@ func (g *Guard) Right(a *Attempt) bool {
 // long, or if too many wait already.
 func (g *Guard) Turn(now int64, from net.Addr, w waiters.Waiter) (wait int64, ok bool) {
 	var d limit.Decision
-	if err := g.attempts.Reserve(now, hostOf(from), &g.limit, 1, MaxWait, &d); err != nil || d.Limited {
+	host := hostOf(from)
+	err := g.attempts.UpdateAt(0, now, [][]byte{host}, func(t *engine.Txn) error { return t.Reserve(host, &g.limit, 1, MaxWait, &d) })
+	if err != nil || d.Limited {
 		return 0, false
 	}
 	return d.Wait, d.Wait <= 0 || g.Delayed.Add(w, now+d.Wait, max(1, g.settings.MaxClients.Get()/share))

@@ -39,10 +39,22 @@ type table Call
 func (k *table) states() *engine.Engine { return (*Call)(k).States() }
 
 // Info implements Keyspace.
-func (k *table) Info(key []byte) (engine.Info, bool) { return k.states().Info(k.Now, key) }
+func (k *table) Info(key []byte) (info engine.Info, ok bool) {
+	err := k.states().UpdateAt(0, k.Now, [][]byte{key}, func(t *engine.Txn) (err error) {
+		info, ok, err = t.Info(key)
+		return err
+	})
+	return info, ok && err == nil
+}
 
 // Remove implements Keyspace.
-func (k *table) Remove(key []byte) bool { return k.states().Reset(k.Now, key) }
+func (k *table) Remove(key []byte) (was bool) {
+	err := k.states().UpdateAt(0, k.Now, [][]byte{key}, func(t *engine.Txn) (err error) {
+		was, err = t.Delete(key)
+		return err
+	})
+	return was && err == nil
+}
 
 // Range implements Keyspace.
 func (k *table) Range(cursor uint64, slots int, visit func(key []byte, kind limit.Kind) bool) uint64 {
@@ -77,13 +89,9 @@ const MatchMost = 100 << 20
 
 // Info implements Keyspace.
 func (t *Txn) Info(key []byte) (engine.Info, bool) {
-	kind, state := t.Get(key)
-	if kind == 0 {
-		return engine.Info{}, false
-	}
-	return engine.Info{
-		Kind: kind, Expires: limit.Expires(kind, state), Level: limit.Level(kind, state, t.Now()), Bytes: int64(len(key) + len(state)),
-	}, true
+	info, ok, err := t.Txn.Info(key)
+	_ = t.Note(err)
+	return info, ok
 }
 
 // Range implements Keyspace.

@@ -282,7 +282,7 @@ func (b *Book) reset(c *call) {
 	}
 	n := int64(0)
 	for _, key := range keys {
-		if c.States().Reset(c.Now, key) {
+		if c.Keyspace().Remove(key) {
 			n++
 		}
 	}
@@ -298,7 +298,7 @@ func (b *Book) info(c *call) {
 		if caller, _ := rules.ParseKey(key); caller.Candidate {
 			continue
 		}
-		if info, ok := c.States().Info(c.Now, key); ok {
+		if info, ok := c.Keyspace().Info(key); ok {
 			keys.Describe(c, &info)
 			return
 		}

@@ -41,7 +41,7 @@ func largestLog(t *testing.T) (most int) {
 	now := int64(1e18)
 	for i := range limit.MaxLog * 2 {
 		now += limit.MaxPeriod / limit.MaxLog
-		if err := e.Take(now, []byte("k"), &l, 1, &d); err != nil || i < limit.MaxLog && d.Limited {
+		if err := e.TakeAt(0, now, []byte("k"), &l, 1, &d); err != nil || i < limit.MaxLog && d.Limited {
 			t.Fatal(i, d, err)
 		}
 		if i%1024 == 1023 {

@@ -1,4 +1,4 @@
-package engine
+package wait
 
 import (
 	"math"
@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// alarms holds the next deadline of every queue of every shard. A shard takes
+// Alarms holds the next deadline of every queue of every shard. A shard takes
 // its lock while holding its own, never the other way round.
-type alarms struct {
+type Alarms struct {
 	mu   sync.Mutex // guards the fields below up to told
-	heap heap[*queue]
+	heap heap[*Queue]
 	made uint64 // queues so far; orders those that are due at the same time
-	told int64  // what Wake returned last
+	told int64  // what Pop returned last
 
 	// sooner receives when a deadline earlier than told appears; it buffers
 	// one.
@@ -21,8 +21,16 @@ type alarms struct {
 	asked atomic.Uint64 // requests that had to wait; orders them
 }
 
+// NewAlarms returns alarms without a deadline.
+func NewAlarms() *Alarms {
+	return &Alarms{told: math.MaxInt64, sooner: make(chan struct{}, 1)}
+}
+
+// Sooner returns a channel that receives when there is an earlier deadline than Pop has told.
+func (a *Alarms) Sooner() <-chan struct{} { return a.sooner }
+
 // set changes when q is due.
-func (a *alarms) set(q *queue, due int64) {
+func (a *Alarms) set(q *Queue, due int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -49,7 +57,7 @@ func (a *alarms) set(q *queue, due int64) {
 }
 
 // drop forgets q.
-func (a *alarms) drop(q *queue) {
+func (a *Alarms) drop(q *Queue) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if q.index >= 0 {
@@ -57,10 +65,10 @@ func (a *alarms) drop(q *queue) {
 	}
 }
 
-// pop removes and returns the first queue that is due at now. If none is due,
+// Pop removes and returns the first queue that is due at now. If none is due,
 // it returns nil and the time when the first will be, math.MaxInt64 if there is
-// none.
-func (a *alarms) pop(now int64) (*queue, int64) {
+// none. The caller looks at the queue, which sets its alarm again: see List.Next.
+func (a *Alarms) Pop(now int64) (*Queue, int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told = math.MaxInt64
@@ -76,8 +84,8 @@ func (a *alarms) pop(now int64) (*queue, int64) {
 }
 
 // before orders the alarms.
-func (q *queue) before(other *queue) bool {
+func (q *Queue) before(other *Queue) bool {
 	return q.alarm < other.alarm || q.alarm == other.alarm && q.number < other.number
 }
 
-func (q *queue) setIndex(i int) { q.index = i }
+func (q *Queue) setIndex(i int) { q.index = i }

@@ -1,4 +1,4 @@
-package engine
+package wait
 
 // heap is a binary heap of items that know their positions, so that any of them
 // can be moved or removed. Source: Williams, "Algorithm 232: Heapsort" (1964).

@@ -1,0 +1,33 @@
+//go:build plants
+
+package engine
+
+import (
+	"testing"
+
+	"limitdb/internal/plant"
+)
+
+func TestPlantedBugsAreCaught(t *testing.T) {
+	plant.Check(t, []plant.Bug{
+		{"string-without-a-head-changed-in-part", "parts.go", "!it.written && journal.CanChange(byte(had), it.State) {", "!it.written && it.kind != 0 && len(it.State) >= journal.MinChanged {", "TestChangesFromStatesOfAnyLength"},
+		{"change-applied-twice", "parts.go", "case ahead > 0:", "case ahead > 1<<20:", "TestPartsGiveTheTableAgain"},
+		{"late-change-without-its-revision", "splice.go", "	journal.SetRevision(it.head, it.revision)\n", "", "TestSplicesOfLongValues"},
+		{"late-change-read-too-early", "txn.go", "		return it.spliceLate()\n", "		return nil\n", "TestPartsGiveTheTableAgain"},
+		{"copied-while-owed-and-changed-in-part", "copy.go", "if recorded != kind && s.changes != nil {", "if false {", "TestPartsGiveTheTableAgain"},
+		{"revision-from-before-a-payment", "parts.go", "journal.SetRevision(next[:n], journal.Revision(was[:n]))", "_ = n", "TestPartsGiveTheTableAgain"},
+		{"new-state-changed-in-part", "parts.go", "		c.recordWhole(sp.Key)\n		return nil\n", "		return nil\n", "TestNewLongStatesAreWhole"},
+		{"change-behind-a-cut-not-noted", "parts.go", "o.since, c.due.keys[string(sp.Key)].since}", "o.since}", "TestNewLongStatesAreWhole"},
+		{"expired-limit-changed-in-part", "parts.go", " && o.since.Expires() > c.journal.floor.Load() {", " {", "TestRecordWhole"},
+		{"gate-not-entered", "txn.go", "			t.gate = j.gate\n			t.gate.Enter()\n", "", "TestCutHasAllOfATakeAll"},
+		{"owed-not-paid-before-a-group", "txn_commit.go", "	s.payFirst(it.Key)\n", "", "TestWhatIsOwedIsPaidBeforeAGroup"},
+		{"owed-not-paid-before-a-flush", "journal.go", "		for key := range c.due.keys {\n			s.pay(key, &c.due.paid)\n		}\n", "", "TestWhatIsOwedIsPaidBeforeAGroup"},
+		{"wake-up-lost", "txn_commit.go", "		t.stirred = append(t.stirred, q)\n", "", "TestWaitSteps"},
+		{"wake-up-lost-in-a-crowd", "ask.go", "	s.waits.LookSoon(q)\n", "", "TestAllGiveUp"},
+		{"wake-up-without-an-alarm", "wait/wait.go", "	l.alarms.set(q, q.deadline())\n	return nil\n", "	return nil\n", "TestQueueSteps"},
+		{"head-that-leaves-wakes-nobody", "ask.go", "		w.engine.serve(now, a.from)\n", "", "TestWaitSteps"},
+		{"count-of-a-step-that-begins-again", "txn.go", "t.gate, t.counts, t.asking = nil, [outcomes]uint32{}, nil", "t.gate, t.asking = nil, nil", "TestStepThatBeginsAgain"},
+		{"waiter-of-a-step-that-begins-again", "txn_decide.go", "t.counts, t.asking = [outcomes]uint32{}, nil", "t.counts = [outcomes]uint32{}", "TestStepThatBeginsAgain"},
+		{"decision-of-a-step-that-begins-again", "txn_decide.go", "		it.revert()\n		it.hasUnder, it.allowed, it.denied, it.touched, it.used = false, 0, 0, false, false\n", "		_ = it\n", "TestStepThatBeginsAgain"},
+	})
+}
