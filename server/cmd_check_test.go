@@ -405,7 +405,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.ReportAllocs()
 		for ; b.Loop(); c.Now += 900 { // all are granted, and no state expires
 			c.Out = c.Out[:0]
-			c.cmd.Run(&c)
+			c.alone()
 		}
 	})
 	l, _ := limit.Parse("gcra 60/m")

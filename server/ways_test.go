@@ -82,6 +82,21 @@ func linesOf(t testing.TB, in string) (lines []string) {
 	}
 }
 
+// Each command has one work, and only what a step does is prepared before it.
+func TestRowsHaveOneWork(t *testing.T) {
+	for _, c := range allCommands().rows {
+		n := 0
+		for _, has := range []bool{c.Run != nil, c.Do != nil, c.Walk != nil} {
+			if has {
+				n++
+			}
+		}
+		if n > 1 || n == 0 && len(c.subs) == 0 || c.Prepare != nil && c.Do == nil || c.Plan != nil && c.Prepare == nil {
+			t.Errorf("%s: Run %v, Do %v, Walk %v, Prepare %v, Plan %v", c.Full, c.Run != nil, c.Do != nil, c.Walk != nil, c.Prepare != nil, c.Plan != nil)
+		}
+	}
+}
+
 // TestOneWorkForAllWays carries out the same random decisions in each way, on a server for each. Replies, keys and counters must be the same.
 func TestOneWorkForAllWays(t *testing.T) {
 	t.Parallel()
