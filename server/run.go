@@ -65,26 +65,26 @@ func (c *call) run(p phase, t *handler.Txn, together bool) (took int64) {
 // alone runs the command by itself.
 func (c *call) alone() {
 	switch cmd := c.cmd; {
-	case cmd.Run != nil:
-		cmd.Run(c)
-	case cmd.Walk != nil:
-		cmd.Walk(c, c.Keyspace())
 	case cmd.Prepare != nil:
 		if p, text := cmd.Prepare(c); text != "" {
 			c.Fail(text)
 		} else {
 			c.carryOut(p, nil)
 		}
-	default:
+	case cmd.Do != nil:
 		c.ownStep(c.commandKeys())
+	case cmd.Walk != nil:
+		cmd.Walk(c, c.Keyspace())
+	default:
+		cmd.Run(c)
 	}
 }
 
 // carryOut runs a command that is prepared by itself: it asks, if it may wait, or does its work in a step of its own. before is the wait
 // that it continues, or nil. It reports whether the command has replied.
 func (c *call) carryOut(p handler.Prepared, before *waiting) (done bool) {
-	if asks, ok := p.(handler.Asks); ok && asks.Waits() >= 0 {
-		return c.ask(asks, before)
+	if p.Waits() >= 0 {
+		return c.ask(p.(handler.Asks), before)
 	}
 	c.Prepared = p
 	c.ownStep(p.Keys())

@@ -10,14 +10,14 @@ type Prepared interface {
 	Keep() Prepared
 	// Free gives it back for reuse.
 	Free()
+	// Waits returns for how many nanoseconds it waits at most, as Asks; a negative number if it does not ask.
+	Waits() int64
 }
 
 // Asks is a Prepared that may wait for the engine's decision. By itself such a command asks, and its session is parked until it is told; in a step it
 // is decided at once, by Do.
 type Asks interface {
 	Prepared
-	// Waits returns for how many nanoseconds it waits at most; a negative number if it does not ask.
-	Waits() int64
 	// Ask returns what it asks for, and the key, which is nil for several limits.
 	Ask() (key []byte, w *engine.Waiter)
 	// Told replies with the decision on the key.

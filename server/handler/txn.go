@@ -43,8 +43,11 @@ func (c *Call) Then(holds int, e Effect) bool {
 
 // Begin begins the step in et, once more if it began before.
 func (t *Txn) Begin(et *engine.Txn) {
-	clear(t.after)
-	t.Txn, t.Err, t.after, t.held, t.spent = et, nil, t.after[:0], 0, 0
+	t.Txn, t.Err = et, nil
+	if len(t.after)|t.held|t.spent != 0 {
+		clear(t.after)
+		t.after, t.held, t.spent = t.after[:0], 0, 0
+	}
 }
 
 // keptEffects is the most effects for which an idle client keeps room.
@@ -52,8 +55,16 @@ const keptEffects = 4
 
 // Over ends the use of a step. If it is stored, its effects happen.
 func (t *Txn) Over(c *Call, stored bool) {
+	t.Txn, t.Cancelled = nil, nil
+	if len(t.after) > 0 {
+		t.happen(c, stored)
+	}
+}
+
+// happen has the effects happen, if they are stored, and forgets them.
+func (t *Txn) happen(c *Call, stored bool) {
 	after := t.after
-	t.Txn, t.after, t.Cancelled = nil, nil, nil
+	t.after = nil
 	if stored {
 		for _, e := range after {
 			e.Happen(c)

@@ -77,7 +77,7 @@ func (l *leased) Keep() handler.Prepared {
 // Free implements handler.Prepared.
 func (l *leased) Free() {}
 
-// Waits implements handler.Asks. A lease by itself always asks, since those that wait go before it.
+// Waits implements handler.Prepared. A lease by itself always asks, since those that wait go before it.
 func (l *leased) Waits() int64 { return max(0, l.Wait) }
 
 // Ask implements handler.Asks.

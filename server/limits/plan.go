@@ -80,7 +80,7 @@ func (p *planned) Free() {
 	p.from.Put(p)
 }
 
-// Waits implements handler.Asks.
+// Waits implements handler.Prepared.
 func (p *planned) Waits() int64 {
 	if p.Given&request.OwnWait == 0 {
 		return -1

@@ -68,6 +68,9 @@ func (a *together) Free() {
 	}
 }
 
+// Waits implements handler.Prepared.
+func (a *together) Waits() int64 { return -1 }
+
 // takeAll is RL.TAKEALL in a step.
 func takeAll(c *call, t *txn) {
 	r := &c.Prepared.(*together).r

@@ -5,7 +5,7 @@ import "limitdb/engine"
 // A check with WAIT is parked like other commands that wait. When the rules change, it is prepared and asked again under the new ones, and keeps
 // its place.
 
-// Waits implements handler.Asks.
+// Waits implements handler.Prepared.
 func (k *check) Waits() int64 {
 	if len(k.Charges) == 0 {
 		return -1
