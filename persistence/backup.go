@@ -98,7 +98,11 @@ func (s *Store) link(dir string, m *manifest) error {
 			return err
 		}
 	}
-	if err := disk.Replace(s.fs, filepath.Join(dir, manifestName), m.appendTo(nil)); err != nil {
+	b, err := m.seal()
+	if err == nil {
+		err = disk.Replace(s.fs, filepath.Join(dir, manifestName), b)
+	}
+	if err != nil {
 		return err
 	}
 	return s.fs.SyncDir(parent(dir))

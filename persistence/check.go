@@ -192,7 +192,7 @@ func (c *checker) plan() ([]string, error) {
 		return nil, fmt.Errorf("%s %w", c.o.Dir, ErrNoData)
 	}
 	if c.start.s.man == nil || c.start.stale {
-		c.man = &manifest{header: c.man.header}
+		c.man = &manifest{instance: c.man.instance}
 		for _, name := range names {
 			if isData(name) {
 				files = append(files, name)

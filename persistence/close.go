@@ -1,6 +1,8 @@
 package persistence
 
 import (
+	"encoding/hex"
+
 	"limitdb/internal/disk"
 )
 
@@ -39,21 +41,16 @@ func (s *Store) closeLog() error {
 func (s *Store) writeClean() error {
 	s.io.Lock()
 	s.setStamp()
-	c := clean{clock: s.stamp.clock, boot: s.stamp.boot}
+	c := clean{Instance: hex.EncodeToString(s.man.instance[:]), Clock: s.stamp.clock, Boot: s.boot, Elapsed: s.stamp.boot}
 	if l := s.cur; l != nil {
-		c.base, c.length, c.seq = l.id, l.End, l.seq-1
+		c.File, c.Length, c.Sequence = l.id, l.End, l.seq-1
 		l.Close()
 		s.cur = nil
 	} else if b := s.man.base; b != nil {
-		c.base, c.length = b.id, b.length
+		c.File, c.Length = b.id, b.length
 	}
 	s.io.Unlock()
-	id, err := s.randomID()
-	if err != nil {
-		return err
-	}
-	c.instance, c.header.id, c.header.boot = s.man.instance, id, s.boot
-	return disk.Replace(s.fs, s.path(cleanName), c.appendTo(nil))
+	return disk.WriteRecord(s.fs, s.path(cleanName), cleanKind, c)
 }
 
 // Retire ends the store while its parts continue to change. From then on nothing is saved, and the directory's

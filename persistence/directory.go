@@ -159,15 +159,15 @@ func (d *directory) newLog() (*logFile, error) {
 
 // readManifest reads MANIFEST, or finds that there is no data.
 func (d *directory) readManifest() error {
-	m, err := parseManifestFile(d.fs, d.path(manifestName))
+	m, err := readManifestFile(d.fs, d.path(manifestName))
 	if !errors.Is(err, fs.ErrNotExist) {
 		d.man = m
 		return err
 	}
-	m, err = parseManifestFile(d.fs, d.path(retiredName))
+	m, err = readManifestFile(d.fs, d.path(retiredName))
 	if err == nil {
 		d.log.Warn("the log was turned off while the server ran: the directory's state is older than what clients were told, and is dropped", "dir", d.dir)
-		d.man, d.dropped = &manifest{header: m.header}, true // its files are leftovers
+		d.man, d.dropped = &manifest{instance: m.instance}, true // its files are leftovers
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -187,13 +187,12 @@ func (d *directory) readManifest() error {
 
 // writeManifest makes m durable as the MANIFEST. After an error, the MANIFEST on disk is either the old one or m.
 func (d *directory) writeManifest(m *manifest) error {
-	id, err := d.randomID()
+	b, err := m.seal()
 	if err != nil {
 		return err
 	}
-	m.id, m.boot = id, d.boot
 	name := d.path(manifestName)
-	if err := disk.Write(d.fs, name+tmpSuffix, m.appendTo(nil), true); err != nil {
+	if err := disk.Write(d.fs, name+tmpSuffix, b, true); err != nil {
 		return err
 	}
 	d.doubt = true
@@ -206,7 +205,7 @@ func (d *directory) writeManifest(m *manifest) error {
 
 // manifestLost reports whether MANIFEST is missing, damaged or not that of an instance.
 func (d *directory) manifestLost(instance [16]byte) bool {
-	m, err := parseManifestFile(d.fs, d.path(manifestName))
+	m, err := readManifestFile(d.fs, d.path(manifestName))
 	var corrupt *CorruptError
 	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &corrupt) || err == nil && m.instance != instance
 }

@@ -9,7 +9,7 @@ import (
 	"limitdb/internal/disk"
 )
 
-// Each file begins with a header of 64 bytes (FORMAT.md draws it):
+// Each log and each base begins with a header of 64 bytes (FORMAT.md draws it):
 //
 //	 0          8         12        16          32        40      48     56       60    64
 //	┌──────────┬─────────┬─────────┬───────────┬─────────┬───────┬──────┬────────┬─────┐
@@ -27,10 +27,8 @@ const (
 type fileKind byte
 
 const (
-	kindLog      fileKind = 'L'
-	kindBase     fileKind = 'B'
-	kindManifest fileKind = 'M'
-	kindClean    fileKind = 'C'
+	kindLog  fileKind = 'L'
+	kindBase fileKind = 'B'
 )
 
 // header is the header of a file.

@@ -1,7 +1,7 @@
 package persistence
 
 import (
-	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,15 +11,6 @@ import (
 	"limitdb/internal/disk"
 )
 
-// The MANIFEST lists the files that count: at most one base, and the logs that follow it, in order. After the
-// file's header:
-//
-//	 64       68 …                                     end−4   end
-//	┌────────┬────────────────────────────────────────┬───────┐
-//	│ number │ for each: kind, number, id, length or  │  CRC  │
-//	│ of     │ first sequence (8 bytes each)          │       │
-//	│ files  │                                        │       │
-//	└────────┴────────────────────────────────────────┴───────┘
 const (
 	manifestName = "MANIFEST"
 	cleanName    = "CLEAN"
@@ -27,15 +18,15 @@ const (
 	retiredName = "MANIFEST.off"
 	tmpSuffix   = disk.TmpSuffix
 
-	entrySize = 32
-	maxFiles  = 1 << 16
+	manifestKind = "list" // of the record in MANIFEST
+	cleanKind    = "stop" // of that in CLEAN
 )
 
-// manifest is the content of MANIFEST.
+// manifest lists the files that count: at most one base, and the logs that follow it, in order.
 type manifest struct {
-	header
-	base *baseEntry // nil for none
-	logs []logEntry
+	instance [16]byte   // the directory
+	base     *baseEntry // nil for none
+	logs     []logEntry
 }
 
 type baseEntry struct {
@@ -48,9 +39,6 @@ type logEntry struct {
 	// first is the sequence number of the log's first batch; 0 means that it follows from the log before.
 	first uint64
 }
-
-// errManifest is returned for a manifest that cannot be read.
-var errManifest = errors.New("not a manifest, or a damaged one")
 
 func (e *baseEntry) name() string { return fileName("base", e.number) }
 func (e *logEntry) name() string  { return fileName("log", e.number) }
@@ -99,131 +87,75 @@ func fileNumber(name string) (kind fileKind, number uint64, ok bool) {
 	return kind, number, err == nil && name == fileName(prefix, number)
 }
 
-func (m *manifest) appendTo(b []byte) []byte {
-	h := m.header
-	h.kind = kindManifest
-	b = appendFileHeader(b, &h)
-	at := len(b)
-	n := len(m.logs)
-	if m.base != nil {
-		n++
-	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(n))
-	add := func(kind fileKind, words ...uint64) {
-		b = binary.LittleEndian.AppendUint64(b, uint64(kind))
-		for _, w := range words {
-			b = binary.LittleEndian.AppendUint64(b, w)
-		}
-	}
-	if m.base != nil {
-		add(kindBase, m.base.number, m.base.id, uint64(m.base.length))
-	}
-	for _, l := range m.logs {
-		add(kindLog, l.number, l.id, l.first)
-	}
-	return binary.LittleEndian.AppendUint32(b, disk.Sum(seedOf(h.id), b[at:]))
+// storedManifest is the content of MANIFEST.
+type storedManifest struct {
+	Instance string
+	Base     *storedFile // nil for none
+	Logs     []storedFile
 }
 
-// parseManifest parses the bytes of a whole file. Errors: errHeader, errManifest, ErrFormat.
+type storedFile struct {
+	Number, ID uint64
+	Length     int64  `json:",omitempty"` // of a base
+	First      uint64 `json:",omitempty"` // of a log: the sequence number of its first batch
+}
+
+// seal returns the record for MANIFEST.
+func (m *manifest) seal() ([]byte, error) {
+	st := storedManifest{Instance: hex.EncodeToString(m.instance[:])}
+	if b := m.base; b != nil {
+		st.Base = &storedFile{Number: b.number, ID: b.id, Length: b.length}
+	}
+	for _, l := range m.logs {
+		st.Logs = append(st.Logs, storedFile{Number: l.number, ID: l.id, First: l.first})
+	}
+	return disk.Seal(manifestKind, st)
+}
+
+// parseManifest parses the bytes of a whole file. Errors: disk.ErrDamaged, disk.ErrNewer.
 func parseManifest(b []byte) (*manifest, error) {
-	h, err := parseHeader(b, kindManifest)
-	if err != nil {
+	var st storedManifest
+	if err := disk.Unseal(manifestKind, b, &st); err != nil {
 		return nil, err
 	}
-	b = b[headerSize:]
-	if len(b) < 8 {
-		return nil, errManifest
+	m := &manifest{}
+	if n, err := hex.Decode(m.instance[:], []byte(st.Instance)); n != len(m.instance) || err != nil {
+		return nil, disk.ErrDamaged
 	}
-	n := binary.LittleEndian.Uint32(b)
-	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
-	if n > maxFiles || len(body) != 4+int(n)*entrySize || disk.Sum(seedOf(h.id), body) != sum {
-		return nil, errManifest
+	if f := st.Base; f != nil {
+		m.base = &baseEntry{f.Number, f.ID, f.Length}
 	}
-	m := &manifest{header: h}
-	seen := map[string]bool{}
-	for e := body[4:]; len(e) > 0; e = e[entrySize:] {
-		word := func(i int) uint64 { return binary.LittleEndian.Uint64(e[8*i:]) }
-		var name string
-		switch fileKind(word(0)) {
-		case kindBase:
-			m.base = &baseEntry{word(1), word(2), int64(word(3))}
-			name = m.base.name()
-			if len(seen) > 0 || m.base.length < 0 {
-				return nil, errManifest
-			}
-		case kindLog:
-			m.logs = append(m.logs, logEntry{word(1), word(2), word(3)})
-			name = m.logs[len(m.logs)-1].name()
-		}
-		if name == "" || seen[name] {
-			return nil, errManifest
-		}
-		seen[name] = true
+	for _, f := range st.Logs {
+		m.logs = append(m.logs, logEntry{f.Number, f.ID, f.First})
 	}
 	return m, nil
 }
 
-// CLEAN is written at the end of a run, once everything is synced. The next run removes it before it writes
-// anything. The base field of its header is the id of the last log, or of the base if there is no log. After
-// the header:
-//
-//	 64       72         80      88     96    100
-//	┌────────┬──────────┬───────┬──────┬─────┐
-//	│ length │ sequence │ clock │ boot │ CRC │
-//	└────────┴──────────┴───────┴──────┴─────┘
-const cleanSize = headerSize + 36
-
-// clean is the content of CLEAN.
-type clean struct {
-	header
-	length      int64  // of the last file
-	seq         uint64 // of the last batch
-	clock, boot int64  // as in a batch
-}
-
-// errClean is returned for a CLEAN file that cannot be read.
-var errClean = errors.New("not a CLEAN file, or a damaged one")
-
-func (c *clean) appendTo(b []byte) []byte {
-	h := c.header
-	h.kind = kindClean
-	b = appendFileHeader(b, &h)
-	at := len(b)
-	for _, w := range []uint64{uint64(c.length), c.seq, uint64(c.clock), uint64(c.boot)} {
-		b = binary.LittleEndian.AppendUint64(b, w)
-	}
-	return binary.LittleEndian.AppendUint32(b, disk.Sum(seedOf(h.id), b[at:]))
-}
-
-// parseClean parses the bytes of a whole file. Errors: errHeader, errClean, ErrFormat.
-func parseClean(b []byte) (c clean, err error) {
-	if c.header, err = parseHeader(b, kindClean); err != nil {
-		return c, err
-	}
-	if len(b) != cleanSize || disk.Sum(seedOf(c.id), b[headerSize:cleanSize-4]) != binary.LittleEndian.Uint32(b[cleanSize-4:]) {
-		return c, errClean
-	}
-	b = b[headerSize:]
-	c.length = int64(binary.LittleEndian.Uint64(b))
-	c.seq = binary.LittleEndian.Uint64(b[8:])
-	c.clock = int64(binary.LittleEndian.Uint64(b[16:]))
-	c.boot = int64(binary.LittleEndian.Uint64(b[24:]))
-	return c, nil
-}
-
-// parseManifestFile reads a MANIFEST. Errors: fs.ErrNotExist, ErrFormat, *CorruptError, and those of the file
+// readManifestFile reads a MANIFEST. Errors: fs.ErrNotExist, ErrFormat, *CorruptError, and those of the file
 // system.
-func parseManifestFile(fsys disk.FS, name string) (*manifest, error) {
+func readManifestFile(fsys disk.FS, name string) (*manifest, error) {
 	b, err := disk.ReadFile(fsys, name, disk.Small)
 	if err != nil {
 		return nil, err
 	}
 	m, err := parseManifest(b)
 	switch {
-	case errors.Is(err, ErrFormat):
-		return nil, fmt.Errorf("%s: %w", filepath.Base(name), err)
+	case errors.Is(err, disk.ErrNewer):
+		return nil, fmt.Errorf("%s: %w", filepath.Base(name), ErrFormat)
 	case err != nil:
 		return nil, &CorruptError{name, 0, err.Error()}
 	}
 	return m, nil
+}
+
+// clean is the content of CLEAN, which is written at the end of a run, once everything is synced. The next run removes it
+// before it writes anything.
+type clean struct {
+	Instance string
+	File     uint64 // the id of the last log, or of the base if there is no log; 0 if there is neither
+	Length   int64  // of that file
+	Sequence uint64 // of the last batch
+	Clock    int64  // as in a batch
+	Boot     uint64 // names the machine's start
+	Elapsed  int64  // since then, in ns
 }

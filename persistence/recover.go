@@ -98,7 +98,7 @@ func (r *recovery) finish() error {
 	if err := r.cutTail(); err != nil {
 		return err
 	}
-	m := &manifest{header: s.man.header, base: s.man.base}
+	m := &manifest{instance: s.man.instance, base: s.man.base}
 	total := int64(0)
 	for i, e := range s.man.logs {
 		if i <= r.written && r.logs[i].size > headerSize { // a log without batches need not be kept

@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -86,14 +87,15 @@ func (r *recovery) open() error {
 		}
 		r.logs = append(r.logs, f)
 	}
-	b, err := disk.ReadFile(s.fs, s.path(cleanName), disk.Small)
-	if err == nil {
-		// If it cannot be read, the last run did not end cleanly.
-		if c, err := parseClean(b); err == nil && c.instance == s.man.instance {
-			r.clean = &c
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	var c clean
+	switch err := disk.ReadRecord(s.fs, s.path(cleanName), cleanKind, &c); {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, disk.ErrDamaged) || errors.Is(err, disk.ErrNewer):
+		return nil // the last run did not end cleanly
+	case err != nil:
 		return err
+	}
+	if c.Instance == hex.EncodeToString(s.man.instance[:]) {
+		r.clean = &c
 	}
 	return nil
 }

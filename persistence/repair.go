@@ -33,7 +33,7 @@ func newRepairer(fsys disk.FS, dir string, entropy io.Reader, instance [16]byte)
 	if err := fsys.SyncDir(parent(dir)); err != nil {
 		return nil, err
 	}
-	d.man = &manifest{header: header{instance: instance}}
+	d.man = &manifest{instance: instance}
 	if instance == ([16]byte{}) {
 		if _, err := io.ReadFull(d.entropy, d.man.instance[:]); err != nil {
 			return nil, err
@@ -118,5 +118,5 @@ func (f *repairer) finish() error {
 	if err := f.dir.fs.SyncDir(f.dir.dir); err != nil {
 		return err
 	}
-	return f.dir.writeManifest(&manifest{header: f.dir.man.header, base: f.at, logs: f.logs})
+	return f.dir.writeManifest(&manifest{instance: f.dir.man.instance, base: f.at, logs: f.logs})
 }

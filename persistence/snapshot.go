@@ -106,7 +106,7 @@ func (s *Store) rotate() (logEntry, error) {
 
 // install makes a base and a log the only files that count, and removes the rest.
 func (s *Store) install(base *baseEntry, next logEntry) error {
-	m := &manifest{header: s.man.header, base: base, logs: []logEntry{next}}
+	m := &manifest{instance: s.man.instance, base: base, logs: []logEntry{next}}
 	if err := s.writeManifest(m); err != nil {
 		return err
 	}

@@ -202,18 +202,18 @@ func (r *recovery) verifyClean() error {
 	if len(r.logs) > 0 {
 		// Logs that later starts have made are empty, except for those with a torn tail.
 		for _, l := range r.logs {
-			if l.id == c.base || l.size > headerSize {
+			if l.id == c.File || l.size > headerSize {
 				last = l
 			}
 		}
 	}
-	if last != nil && last.id != c.base || last == nil && c.base != 0 {
+	if last != nil && last.id != c.File || last == nil && c.File != 0 {
 		return nil // it is from another time, and says nothing
 	}
-	if last != nil && (last.size != c.length || r.tail != nil || last.kind == kindLog && last.seq != c.seq+1) {
-		return &CorruptError{last.name, min(last.size, c.length), fmt.Sprintf("it was whole when the last run ended, with %d bytes", c.length)}
+	if last != nil && (last.size != c.Length || r.tail != nil || last.kind == kindLog && last.seq != c.Sequence+1) {
+		return &CorruptError{last.name, min(last.size, c.Length), fmt.Sprintf("it was whole when the last run ended, with %d bytes", c.Length)}
 	}
 	r.Clean = true
-	r.note(&batch{clock: c.clock, boot: c.boot}, c.header.boot)
+	r.note(&batch{clock: c.Clock, boot: c.Elapsed}, c.Boot)
 	return nil
 }
