@@ -66,6 +66,45 @@ func TestKilledLeaderIsFollowedByAnother(t *testing.T) {
 	})
 }
 
+// No node asks for votes while the leader is there: not in a long time in which clocks run differently, disks stall, and nodes are cut off for
+// less than half of the heartbeat timeout.
+func TestNoElectionWithoutCause(t *testing.T) {
+	clusters, long := 1, 20*time.Minute
+	if os.Getenv("LIMITDB_LONG") != "" {
+		clusters, long = 20, time.Hour
+	}
+	for seed := range uint64(clusters) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, seed, 3)
+			defer c.close()
+			m := c.leader()
+			term := m.node.raft.CurrentTerm()
+			stalls := 0
+			for began := time.Now(); time.Since(began) < long; time.Sleep(time.Duration(c.rand.IntN(2000)) * time.Millisecond) {
+				m.decide()
+				if c.rand.IntN(4) > 0 {
+					continue
+				}
+				stalls++
+				slow, hold := c.nodes[c.rand.IntN(3)], make(chan struct{})
+				slow.hold.Store(&hold)
+				if c.rand.IntN(2) > 0 {
+					slow.part()
+				}
+				time.Sleep(time.Duration(c.rand.Int64N(int64(defaultHeartbeat / 2))))
+				c.reconnect(nil)
+				slow.hold.Store(nil)
+				close(hold)
+			}
+			if now := m.node.raft.CurrentTerm(); c.leader() != m || now != term || m.node.turns != 1 || c.unknown > 0 {
+				c.fail("%s led in term %d; now %s leads in %d, and has begun %d epochs; %d outcomes are unknown", m.address, term, c.leader().address, now, m.node.turns, c.unknown)
+			}
+			c.agree()
+			t.Logf("%d decisions, %d stalls, no election", len(c.accepted), stalls)
+		})
+	}
+}
+
 // An accepted group proves nothing about decisions that were made after its drain began.
 func TestReplyWaitsForItsOwnGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
