@@ -20,6 +20,7 @@ import (
 
 	"limitdb/internal/disk"
 	"limitdb/internal/journal"
+	"limitdb/replication/peers"
 )
 
 // list is a table whose states are lists of decisions, see world.
@@ -178,6 +179,30 @@ type member struct {
 	changed  func()
 }
 
+// memory is a transport in memory that sends what peers.Transport sends, and has no pipeline either.
+type memory struct {
+	*raft.InmemTransport
+	// stubborn, while it is set, keeps TimeoutNow from being answered.
+	stubborn *atomic.Pointer[chan struct{}]
+}
+
+func (t memory) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	peers.Bound(args)
+	return t.InmemTransport.AppendEntries(id, to, args, resp)
+}
+
+func (t memory) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return nil, raft.ErrPipelineReplicationNotSupported
+}
+
+func (t memory) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	if until := t.stubborn.Load(); until != nil {
+		<-*until
+		return errors.New("too late")
+	}
+	return t.InmemTransport.TimeoutNow(id, to, args, resp)
+}
+
 func newCluster(t *testing.T, seed uint64, size int) *cluster {
 	return newClusterOf(t, seed, size, func(m *member) Table {
 		m.table = &list{states: map[string]string{}}
@@ -298,7 +323,7 @@ func (m *member) start(members ...raft.Server) {
 	o := m.options()
 	o.Table = m.c.tableOf(m)
 	g := &guarded{elapsed: o.Clock.Elapsed, LogStore: held, StableStore: held, snapshots: snapshots, fatal: o.Fatal}
-	p := parts{logs: g, stable: g, guarded: g, snapshots: snapshots, transport: stubborn{m.trans, &m.stubborn}, note: filepath.Join(m.dir, noteFile), close: m.trans.Close}
+	p := parts{logs: g, stable: g, guarded: g, snapshots: snapshots, transport: memory{m.trans, &m.stubborn}, note: filepath.Join(m.dir, noteFile), close: m.trans.Close}
 	if len(members) > 0 {
 		if err := bootstrap(o, p, members...); err != nil {
 			m.c.t.Fatal(err)

@@ -50,7 +50,7 @@ func (o *Options) config() *raft.Config {
 	c.HeartbeatTimeout = orDefault(o.Heartbeat, defaultHeartbeat)
 	c.ElectionTimeout = orDefault(o.Election, defaultElection)
 	c.LeaderLeaseTimeout = orDefault(o.Lease, c.HeartbeatTimeout)
-	c.MaxAppendEntries = 64 // or fewer, by their bytes: see fit
+	c.MaxAppendEntries = 64 // or fewer, by their bytes: see peers.Bound
 	c.BatchApplyCh = false
 	c.ShutdownOnRemove = false
 	c.NoLegacyTelemetry = true

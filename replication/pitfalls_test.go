@@ -64,6 +64,48 @@ func (c *cluster) answered(m *member) {
 	}
 }
 
+// A deposed leader has entries that no majority ever had. It does not count them as committed because of a leader's message that has nothing in their
+// place: Raft sends one if it is held up at the beginning of its leadership, with the commit index of a moment later.
+func TestCommitIndexOfAnEmptyMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 12, 3)
+		defer c.close()
+		old := c.leader()
+		c.answered(old)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		old.part()
+		var common raft.Log
+		if err := old.logs.GetLog(old.node.raft.LastIndex(), &common); err != nil {
+			t.Fatal(err)
+		}
+		old.table.decide("lost", "a key that nobody else changes")
+		time.Sleep(2 * writeDelay)
+		synctest.Wait()
+		var next *member
+		for next = old; next == old; next = c.leader() {
+			time.Sleep(time.Second)
+		}
+		for range 10 {
+			c.answered(next)
+		}
+		if stale := old.node.raft.LastIndex(); stale == common.Index || old.node.Turn() != 0 {
+			t.Fatalf("the deposed leader has entry %d, and the others %d", stale, common.Index)
+		}
+		_, trans := raft.NewInmemTransport(next.address)
+		trans.Connect(old.address, old.trans)
+		var resp raft.AppendEntriesResponse
+		if err := (memory{trans, &next.stubborn}).AppendEntries("", old.address, &raft.AppendEntriesRequest{
+			RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(next.address), Addr: []byte(next.address)}, Leader: []byte(next.address),
+			Term: next.node.raft.CurrentTerm(), PrevLogEntry: common.Index, PrevLogTerm: common.Term, LeaderCommitIndex: next.node.raft.CommitIndex(),
+		}, &resp); err != nil || !resp.Success {
+			t.Fatalf("%v, %+v", err, resp)
+		}
+		c.reconnect(nil)
+		c.agree()
+	})
+}
+
 // A node gets a snapshot, and its log continues behind it with entries that no majority ever had.
 func TestSnapshotOverAConflictingLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -33,6 +33,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"conflicting-log-kept", "conflict.go", "return logs.DeleteRange(first, min(last, newest.Index))", "return nil", "TestDiscardConflicting"},
 		{"entry-of-a-snapshot-not-answered", "conflict.go", "newest.Index == index &&", "newest.Index == index+1<<60 &&", "TestSnapshotOverAConflictingLog"},
 		{"heartbeats-past-the-log", "peers/transport.go", "func (*Transport) SetHeartbeatHandler(func(raft.RPC)) {}", "func (w *Transport) SetHeartbeatHandler(fn func(raft.RPC)) {\n\tw.NetworkTransport.SetHeartbeatHandler(fn)\n}", "TestHeartbeatsWaitTheirTurn"},
+		{"commit-index-of-what-was-not-sent", "peers/transport.go", "args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))", "", "TestMessagesHaveABound"},
 		{"requests-in-a-pipeline", "peers/transport.go", "MaxRPCsInFlight: 1,", "", "TestNoPipeline"},
 		{"note-of-another-boot-believed", "note.go", "Boot: was.Boot,", "Boot: boot,", "TestTimeWhileAllAreDown"},
 		{"wall-clock-believed", "logtime.go", "max(least, min(wall, least+maxAhead))", "max(least, wall)", faults},

@@ -3,27 +3,10 @@ package replication
 import (
 	"errors"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/hashicorp/raft"
 )
-
-// stubborn is a transport whose TimeoutNow is not answered while until is set.
-type stubborn struct {
-	*raft.InmemTransport
-	until *atomic.Pointer[chan struct{}]
-}
-
-func (s stubborn) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
-	if until := s.until.Load(); until != nil {
-		<-*until
-		return errors.New("too late")
-	}
-	return s.InmemTransport.TimeoutNow(id, to, args, resp)
-}
 
 // The leadership goes round under load, and no reply is left without an outcome.
 func TestTransfers(t *testing.T) {

@@ -76,22 +76,26 @@ func (w *Transport) send(patient bool, message func() error) error {
 	}
 }
 
-// fit shortens a message to about appendBytes of entries, and at least one entry. Raft continues after the last entry
+// Bound shortens a message to about appendBytes of entries, and at least one entry. Raft continues after the last entry
 // that was sent.
-func fit(args *raft.AppendEntriesRequest) {
+//
+// It also takes the message's commit index back to the last entry that the message has or names. A follower of Raft 1.7 counts its whole log up to the
+// commit index as committed. Behind what the message vouches for, it may have entries of a deposed leader.
+func Bound(args *raft.AppendEntriesRequest) {
 	size := 0
 	for i, e := range args.Entries {
 		if size += len(e.Data); i > 0 && size > appendBytes {
 			args.Entries = args.Entries[:i]
-			return
+			break
 		}
 	}
+	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
 }
 
 // AppendEntries sends entries or a heartbeat to a peer, and notes the last entry that the peer has.
 func (w *Transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	w.Layer.expects(id, to)
-	fit(args)
+	Bound(args)
 	heartbeat := args.PrevLogEntry == 0 && len(args.Entries) == 0
 	err := w.send(!heartbeat, func() error { return w.NetworkTransport.AppendEntries(id, to, args, resp) })
 	if err == nil && resp.Success {

@@ -121,14 +121,23 @@ func TestTransportKeepsWhatIsOptional(t *testing.T) {
 	}
 }
 
-// A message has a bounded number of bytes, or a single entry.
+// A message has a bounded number of bytes, or a single entry, and no later commit index than what it vouches for.
 func TestMessagesHaveABound(t *testing.T) {
+	for _, c := range []struct{ before, entries, commit, want uint64 }{{0, 0, 0, 0}, {7, 0, 7, 7}, {7, 0, 9, 7}, {7, 2, 8, 8}, {7, 2, 9, 9}, {7, 2, 12, 9}, {0, 3, 12, 3}} {
+		args := raft.AppendEntriesRequest{PrevLogEntry: c.before, LeaderCommitIndex: c.commit}
+		for range c.entries {
+			args.Entries = append(args.Entries, &raft.Log{})
+		}
+		if Bound(&args); args.LeaderCommitIndex != c.want {
+			t.Errorf("%+v: %d is committed", c, args.LeaderCommitIndex)
+		}
+	}
 	for _, want := range []struct{ entries, size, sent int }{{0, 0, 0}, {1, 8 << 20, 1}, {3, 8 << 20, 1}, {64, 10, 64}, {64, 256 << 10, 16}} {
 		args := raft.AppendEntriesRequest{}
 		for range want.entries {
 			args.Entries = append(args.Entries, &raft.Log{Data: make([]byte, want.size)})
 		}
-		if fit(&args); len(args.Entries) != want.sent {
+		if Bound(&args); len(args.Entries) != want.sent {
 			t.Errorf("%d of %d entries of %d bytes are sent", len(args.Entries), want.entries, want.size)
 		}
 	}
