@@ -36,7 +36,7 @@ func stateIn(dir string, c Clock) (state string, noted int64, err error) {
 	p.close = p.stores.close
 	defer func() { err = errors.Join(err, p.close()) }()
 	n := newNode(o, p)
-	noted, err = n.notes.recall()
+	noted, err = n.clockFile.recall()
 	if err != nil {
 		return "", 0, err
 	}
@@ -104,7 +104,7 @@ func smallNode(t *testing.T, dir string) {
 	}
 	n := newNode(o, parts{note: filepath.Join(dir, noteFile)})
 	n.replica.machine.clock = 1_700_000_000e9
-	if err := n.notes.write(); err != nil {
+	if err := n.clockFile.write(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -17,19 +17,19 @@ import (
 type Node struct {
 	*Cluster
 	*Primary
-	o        Options
-	log      *slog.Logger
-	parts    parts
-	raft     *raft.Raft
-	life     *lifetime
-	stopOnce sync.Once
-	started  atomic.Bool
-	replica  *replica
-	notes    *notes
-	compact  *compactor
-	settings *settings
-	survey   *survey
-	retry    chan struct{} // tells lead to look again
+	o         Options
+	log       *slog.Logger
+	parts     parts
+	raft      *raft.Raft
+	life      *lifetime
+	stopOnce  sync.Once
+	started   atomic.Bool
+	replica   *replica
+	clockFile *clockFile
+	compact   *compactor
+	settings  *settings
+	survey    *survey
+	retry     chan struct{} // tells lead to look again
 
 	// transfer is held during a transfer of the leadership. While handing is set, this node opens no epoch.
 	transfer sync.Mutex
@@ -48,7 +48,7 @@ func newNode(o Options, p parts) *Node {
 	}
 	n.send = func(entry []byte) outcome { return n.raft.Apply(entry, enqueueTimeout) }
 	n.lost = n.replica.abdicate
-	n.notes = &notes{path: p.note, clock: o.Clock, logs: p.logs, snapshots: p.snapshots, stores: p.stores, log: o.Log, reached: n.replica.reached}
+	n.clockFile = &clockFile{path: p.note, clock: o.Clock, logs: p.logs, snapshots: p.snapshots, stores: p.stores, log: o.Log, reached: n.replica.reached}
 	n.Cluster = &Cluster{
 		wire: p.wire, self: Member{ID: o.ID, Client: o.Address, server: o.server}, elapsed: o.Clock.Elapsed, life: n.life,
 		leads: func() bool { return n.Turn() != 0 },
@@ -65,7 +65,7 @@ func start(o Options, p parts) (*Node, error) {
 	}
 	n := newNode(o, p)
 	n.replica.time.at = o.Clock.Elapsed()
-	now, err := n.notes.recall()
+	now, err := n.clockFile.recall()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func start(o Options, p parts) (*Node, error) {
 		n.life.start(n.survey.run)
 		n.life.start(n.leadAlone)
 	}
-	for _, loop := range []func(){func() { n.notes.keep(n.life.stop) }, n.compact.run, n.lead, n.Primary.run, n.answers} {
+	for _, loop := range []func(){func() { n.clockFile.keep(n.life.stop) }, n.compact.run, n.lead, n.Primary.run, n.answers} {
 		n.life.start(loop)
 	}
 	return n, nil

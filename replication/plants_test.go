@@ -35,7 +35,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"heartbeats-past-the-log", "peers/transport.go", "func (*Transport) SetHeartbeatHandler(func(raft.RPC)) {}", "func (w *Transport) SetHeartbeatHandler(fn func(raft.RPC)) {\n\tw.NetworkTransport.SetHeartbeatHandler(fn)\n}", "TestHeartbeatsWaitTheirTurn"},
 		{"commit-index-of-what-was-not-sent", "peers/transport.go", "args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))", "", "TestMessagesHaveABound"},
 		{"requests-in-a-pipeline", "peers/transport.go", "MaxRPCsInFlight: 1,", "", "TestNoPipeline"},
-		{"note-of-another-boot-believed", "note.go", "Boot: was.Boot,", "Boot: boot,", "TestTimeWhileAllAreDown"},
+		{"note-of-another-boot-believed", "clockfile.go", "Boot: was.Boot,", "Boot: boot,", "TestTimeWhileAllAreDown"},
 		{"wall-clock-believed", "logtime.go", "max(least, min(wall, least+maxAhead))", "max(least, wall)", faults},
 		{"transfer-without-waiting", "transfer.go", "if err := n.finish(); err != nil {", "n.replica.abdicateAny(errTransfer)\n\tif err := error(nil); err != nil {", "TestTransfers"},
 		{"stuck-transfer-not-watched", "node.go", "			if refused.stuck(err) {", "			if refused.stuck(nil) {", "TestTransferThatIsNotFinished"},
@@ -67,7 +67,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"record-not-verified", "../internal/disk/record.go", "|| recordCRC(b) != binary.LittleEndian.Uint32(b[recordSum:]):", ":", "TestDamagedRecords"},
 		{"lost-end-of-the-log-accepted", "stores.go", "if last < had {", "if false {", "TestLogThatIsCutShort"},
 		{"cut-of-the-end-not-noted", "lastindex.go", "return l.write(min(l.Last, index-1))", "return nil", "TestLogThatRaftCutsShort"},
-		{"note-from-the-future-believed", "note.go", "if ahead > noteAhead && ", "if false && ", "TestNoteFromTheFuture"},
+		{"note-from-the-future-believed", "clockfile.go", "if ahead > noteAhead && ", "if false && ", "TestNoteFromTheFuture"},
 		{"lost-files-made-anew", "stores.go", "if path := filepath.Join(dir, inner); !exists(path) {", "if path := filepath.Join(dir, inner); false {", "TestMissingFiles"},
 		{"old-cluster-after-a-recovery", "recover.go", "who.Cluster, who.Began = draw(), true", "who.Began = true", "TestRecover"},
 	})

@@ -92,8 +92,8 @@ func lastClock(logs raft.LogStore) (int64, error) {
 	return 0, err
 }
 
-// notes are the note of a running node.
-type notes struct {
+// clockFile is the note of a running node, in its file.
+type clockFile struct {
 	path      string // "" for none
 	clock     Clock
 	logs      raft.LogStore
@@ -106,7 +106,7 @@ type notes struct {
 
 // recall returns the time that the replicated time has reached now, if the machine has run since the note was written, and else
 // 0. The errors are ErrClock, errFiles for a log that does not reach what the note says, ErrNewer, and those of the system.
-func (n *notes) recall() (now int64, err error) {
+func (n *clockFile) recall() (now int64, err error) {
 	if n.clock.Boot == nil || n.path == "" {
 		return 0, nil
 	}
@@ -129,7 +129,7 @@ func (n *notes) recall() (now int64, err error) {
 }
 
 // keep writes the note until the node stops, and at times makes the end of the log durable.
-func (n *notes) keep(stop <-chan struct{}) {
+func (n *clockFile) keep(stop <-chan struct{}) {
 	tick := time.NewTicker(noteEvery)
 	defer tick.Stop()
 	for written := 1; ; written++ {
@@ -150,7 +150,7 @@ func (n *notes) keep(stop <-chan struct{}) {
 }
 
 // write writes the note.
-func (n *notes) write() error {
+func (n *clockFile) write() error {
 	if n.clock.Boot == nil || n.path == "" {
 		return nil
 	}
