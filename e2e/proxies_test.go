@@ -38,6 +38,15 @@ func proxyConfig(t *testing.T, name, dir string, change ...string) string {
 	return path
 }
 
+// runCaddy does what runNginx does, for Caddy.
+func runCaddy(t *testing.T, limitdb, app, limit string, change ...string) string {
+	t.Helper()
+	addr, dir := "127.0.0.1:"+freePort(t), t.TempDir()
+	conf := proxyConfig(t, "Caddyfile", dir, append(change, "http://127.0.0.1:8080 {", "{\n\tadmin off\n}\nhttp://"+addr+" {", "127.0.0.1:6380", limitdb, "127.0.0.1:9000", app, proxiesLimit, limit)...)
+	runProxy(t, addr, "env", "HOME="+dir, "caddy", "run", "--adapter", "caddyfile", "--config", conf)
+	return addr
+}
+
 // runProxy runs a reverse proxy until the end of the test, and waits until it listens on addr.
 func runProxy(t *testing.T, addr string, line ...string) {
 	t.Helper()
@@ -88,6 +97,7 @@ type proxy struct {
 var proxies = []proxy{
 	{"nginx", runNginx, []string{"proxy_connect_timeout 50ms", "proxy_connect_timeout 60s", "proxy_read_timeout 50ms", "proxy_read_timeout 60s"}},
 	{"haproxy", runHAProxy, []string{"timeout connect 50ms", "timeout connect 60s", "timeout server 50ms", "timeout server 60s", "timeout check 500ms", "timeout check 60s"}},
+	{"caddy", runCaddy, []string{"dial_timeout 50ms", "dial_timeout 60s", "response_header_timeout 50ms", "response_header_timeout 60s"}},
 }
 
 // proxiesLimit is the limit in the configurations.
@@ -113,7 +123,7 @@ func runHAProxy(t *testing.T, limitdb, app, limit string, change ...string) stri
 	return addr
 }
 
-// TestProxies runs nginx and HAProxy with the configurations in deploy/proxies in front of a service.
+// TestProxies runs nginx, HAProxy and Caddy with the configurations in deploy/proxies in front of a service.
 func TestProxies(t *testing.T) {
 	t.Parallel()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
