@@ -41,6 +41,7 @@ func proxyConfig(t *testing.T, name, dir string, change ...string) string {
 // runCaddy does what runNginx does, for Caddy.
 func runCaddy(t *testing.T, limitdb, app, limit string, change ...string) string {
 	t.Helper()
+	need(t, "caddy")
 	addr, dir := "127.0.0.1:"+freePort(t), t.TempDir()
 	conf := proxyConfig(t, "Caddyfile", dir, append(change, "http://127.0.0.1:8080 {", "{\n\tadmin off\n}\nhttp://"+addr+" {", "127.0.0.1:6380", limitdb, "127.0.0.1:9000", app, proxiesLimit, limit)...)
 	runProxy(t, addr, "env", "HOME="+dir, "caddy", "run", "--adapter", "caddyfile", "--config", conf)
