@@ -53,6 +53,7 @@ var inside = map[string][]string{
 	"replication/peers": {"internal/expiry"},
 
 	"server/auth":     {"config", "engine", "limit", "resp", "server/handler", "server/redact", "server/spec", "server/waiters"},
+	"server/memory":   {"engine", "resp", "server/clients", "server/handler", "server/keys", "server/spec"},
 	"server/monitor":  {"resp", "server/clients"},
 	"server/redact":   {"config", "resp", "server/spec"},
 	"server/clients":  {"config", "engine", "internal/stats", "server/handler", "server/pubsub", "server/spec", "transport"},
@@ -71,7 +72,7 @@ var inside = map[string][]string{
 	"server/cluster":  {"engine", "internal/stats", "resp", "server/handler", "server/info", "server/keys", "server/spec", "uplink"},
 	"server/rulebook": {"engine", "internal/clock", "internal/decisionlog", "internal/stats", "limit", "resp", "rules", "server/cluster", "server/handler", "server/keys", "server/limits", "server/request", "server/spec"},
 	"server/waiters":  {},
-	"server/table":    {"internal/glob", "resp", "server/handler", "server/spec"},
+	"server/table":    {"internal/glob", "internal/stats", "resp", "server/handler", "server/spec"},
 	"server/limits":   {"engine", "internal/decisionlog", "limit", "resp", "server/handler", "server/keys", "server/request", "server/spec"},
 }
 

@@ -214,7 +214,7 @@ func (c *call) greet(proto resp.Proto, name []byte) {
 	c.Proto = proto
 	c.client.pub.RESP3.Store(proto == resp.RESP3)
 	role := map[bool]string{true: "master", false: "replica"}[c.srv.opts.Replication.Leads()]
-	c.Fields("server", "redis", "version", redisVersion, "proto", int(proto), "id", c.client.pub.ID, "mode", c.srv.mode(), "role", role, "modules", []string{})
+	c.Fields("server", "redis", "version", redisVersion, "proto", int(proto), "id", c.client.pub.ID, "mode", c.mode(), "role", role, "modules", []string{})
 }
 
 func selectDB(c *call) {

@@ -10,6 +10,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/info"
 	"limitdb/server/pubsub"
 )
@@ -58,7 +59,7 @@ func infoCommand(c *call) {
 			want[word] = true
 		}
 	}
-	t := &infoText{srv: c.srv, now: c.srv.clock.Now()}
+	t := &infoText{call: c, srv: c.srv, now: c.srv.clock.Now()}
 	sections, shard, table := infoSections(), 0, c.srv.held()
 	c.InSteps(nil, func() bool {
 		if shard >= 0 {
@@ -83,6 +84,7 @@ func infoCommand(c *call) {
 
 // infoText is INFO being written.
 type infoText struct {
+	call   *call
 	srv    *Server
 	now    int64
 	engine engine.Stats
@@ -101,7 +103,7 @@ func (t *infoText) server() {
 	t.Field("redis_git_sha1", "00000000")
 	t.Field("redis_git_dirty", 0)
 	t.Field("redis_build_id", "0")
-	t.Field("redis_mode", srv.mode())
+	t.Field("redis_mode", t.call.mode())
 	t.Field("os", runtime.GOOS+" "+runtime.GOARCH)
 	t.Field("arch_bits", 64)
 	t.Field("monotonic_clock", "POSIX clock_gettime")
@@ -111,7 +113,7 @@ func (t *infoText) server() {
 	t.Field("process_id", os.Getpid())
 	t.Field("process_supervised", srv.set.Supervised.Get())
 	t.Field("run_id", srv.runID)
-	t.Field("tcp_port", srv.port())
+	t.Field("tcp_port", t.port())
 	t.Field("server_time_usec", t.now/1e3)
 	t.Field("clock_behind_usec", srv.clock.Behind()/1e3)
 	t.Field("uptime_in_seconds", up)
@@ -125,18 +127,18 @@ func (t *infoText) server() {
 }
 
 // mode returns Redis' word for whether the server works alone or with others.
-func (srv *Server) mode() string {
-	if srv.parts.Clustered {
+func (c *call) mode() string {
+	if c.Clustered {
 		return "cluster"
 	}
 	return "standalone"
 }
 
-func (srv *Server) port() int {
-	if srv.opts.Ports != nil {
-		return srv.opts.Ports()
+func (t *infoText) port() int {
+	if ports := t.srv.opts.Ports; ports != nil {
+		return ports()
 	}
-	return int(srv.set.Port.Get())
+	return int(t.srv.set.Port.Get())
 }
 
 func (t *infoText) clients() {
@@ -161,7 +163,8 @@ func (t *infoText) memory() {
 	srv := t.srv
 	e := &t.engine
 	rss, heap, total := srv.memory.Read(t.now)
-	used, peak := srv.peakMemory(heap)
+	used := heap + uint64(srv.states().Bytes())
+	peak := srv.memory.Peak(used)
 	limit := srv.set.MaxMemory.Get()
 	t.Field("used_memory", used)
 	t.Field("used_memory_human", info.Human(used))
@@ -200,9 +203,9 @@ func (t *infoText) stats() {
 	srv := t.srv
 	ops, in, out := srv.rates.PerSecond()
 	_, errorsTotal := srv.parts.Errors.Snapshot()
-	for _, v := range srv.statValues(&t.engine) {
+	for _, v := range t.values() {
 		if !strings.HasPrefix(v.name, "decisions_") {
-			t.Field(v.name, srv.statsBase.value(v.name, v.n))
+			t.Field(v.name, srv.base.Value(v.name, v.n))
 		}
 	}
 	t.Field("instantaneous_ops_per_sec", int64(ops))
@@ -236,13 +239,13 @@ func (t *infoText) replication() {
 }
 
 func (t *infoText) commandStats() {
-	for _, c := range t.srv.commandTotals() {
+	for _, c := range t.srv.latency.Commands() {
 		t.Command(&c)
 	}
 }
 
 func (t *infoText) latencyStats() {
-	for _, c := range t.srv.commandTotals() {
+	for _, c := range t.srv.latency.Commands() {
 		t.Percentiles(&c, t.srv.set.Percentiles())
 	}
 }
@@ -269,9 +272,9 @@ func (t *infoText) limiter() {
 	t.Field("table_bytes", e.Bytes)
 	t.Field("waiting", e.Waiting)
 	t.Field("keys_waited_for", e.WaitingKeys)
-	for _, v := range t.srv.statValues(&t.engine) {
+	for _, v := range t.values() {
 		if strings.HasPrefix(v.name, "decisions_") {
-			t.Field(v.name, t.srv.statsBase.value(v.name, v.n))
+			t.Field(v.name, t.srv.base.Value(v.name, v.n))
 		}
 	}
 	t.Field("shards", t.srv.set.Shards.Get())
@@ -300,4 +303,55 @@ func (t *infoText) rules() {
 	if st.Problem != "" {
 		t.Field("rules_last_error", resp.Excerpt([]byte(st.Problem)))
 	}
+}
+
+// statValue is one counter of INFO stats that CONFIG RESETSTAT resets.
+type statValue struct {
+	name string
+	n    uint64
+}
+
+// values returns these counters since the start of the process.
+func (t *infoText) values() []statValue {
+	srv, e := t.srv, &t.engine
+	traffic, c := srv.counts.Traffic(), &srv.counters
+	return []statValue{
+		{"total_connections_received", c.connections.Load()},
+		{"total_commands_processed", traffic.Calls},
+		{"total_net_input_bytes", traffic.In},
+		{"total_net_output_bytes", traffic.Out},
+		{"rejected_connections", c.rejected.Load()},
+		{"denied_connections", c.denied.Load()},
+		{"expired_keys", e.Expired},
+		{"evicted_keys", e.Evicted},
+		{"evicted_denied_keys", e.EvictedDenied},
+		{"evicted_clients", srv.clients.Closed.Of(clients.ErrEvicted)},
+		{"client_output_buffer_limit_disconnections", srv.clients.Closed.Of(clients.ErrOutput)},
+		{"client_timeout_disconnections", srv.clients.Closed.Of(clients.ErrIdle, clients.ErrAuthTime, clients.ErrCommandTime, clients.ErrWriteTime)},
+		{"acl_access_denied_auth", c.authFailures.Load()},
+		{"protocol_errors", c.protocolErrors.Load()},
+		{"cross_protocol_connections", c.crossProtocol.Load()},
+		{"unknown_commands", c.unknown.Load()},
+		{"panics_contained", c.panics.Load()},
+		{"decisions_allowed", e.Allowed + srv.Rules().Free()},
+		{"decisions_limited", e.Limited},
+		{"decisions_shadow_limited", srv.Rules().Shadowed()},
+		{"decisions_peeked", e.Peeked},
+		{"decisions_refunded", e.Refunded},
+		{"decisions_refused_oom", e.Refused},
+		{"decisions_forgiven_ns", e.Forgiven},
+		{"decisions_waited", e.Waited},
+	}
+}
+
+// resetStat is CONFIG RESETSTAT: it restarts the figures of INFO from zero.
+func resetStat(c *call) {
+	srv, values := c.srv, map[string]uint64{}
+	t := &infoText{call: c, srv: srv, engine: srv.states().Stats()}
+	for _, v := range t.values() {
+		values[v.name] = v.n
+	}
+	c.Errors.Reset()
+	srv.base.Reset(srv.table.Totals(srv.counts), values)
+	c.OK()
 }

@@ -2,20 +2,15 @@ package server
 
 import (
 	"errors"
-	"runtime/debug"
-	"runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"limitdb/config"
-	"limitdb/engine"
 	"limitdb/internal/glob"
 	"limitdb/resp"
 	"limitdb/server/handler"
-	"limitdb/server/info"
-	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
 
@@ -200,10 +195,7 @@ func configRows() []row {
 		sub("REWRITE", 2, spec.Client, "Writes the current values to the configuration file.", func(c *call) {
 			c.client.Background(c.srv.registry.Rewrite, c.okOrFail)
 		}),
-		sub("RESETSTAT", 2, 0, "Resets the statistics of INFO.", func(c *call) {
-			c.srv.resetStats()
-			c.OK()
-		}),
+		sub("RESETSTAT", 2, 0, "Resets the statistics of INFO.", resetStat),
 	)}
 }
 
@@ -291,72 +283,4 @@ func (c *call) okOrFail(err error) {
 	default:
 		c.Fail("ERR " + spec.Plain(err))
 	}
-}
-
-// MEMORY: what the keys, the clients and the process hold.
-func memoryRows() []row {
-	sub := handler.Rows[call]("server", "O(1)", 0)
-	usage := sub("USAGE", -3, spec.Readonly, "Returns the bytes that a key uses, or null. SAMPLES changes nothing: the figure is exact.", memoryUsage,
-		spec.Key("key"), spec.Argument{Name: "count", Kind: "integer", Token: "SAMPLES", Optional: true})
-	usage.FirstKey, usage.LastKey, usage.Step, usage.KeyFlags = 2, 2, 1, []string{"RO"}
-	return []row{handler.Container("MEMORY", "server", "A container for commands about memory.",
-		usage,
-		sub("STATS", 2, 0, "Returns statistics of the process's memory.", memoryStats),
-		sub("PURGE", 2, spec.Client, "Collects garbage and returns free memory to the system.", memoryPurge),
-	)}
-}
-
-func memoryUsage(c *call) {
-	for i := 3; i < len(c.Args); i += 2 {
-		if i+1 == len(c.Args) || !resp.EqualFold(c.Args[i], "SAMPLES") {
-			c.Fail(spec.ErrSyntax)
-			return
-		}
-		n, ok := resp.ParseInt(c.Args[i+1])
-		if !ok {
-			c.Fail(spec.ErrNotInt)
-			return
-		}
-		if n < 0 {
-			c.Fail(spec.ErrSyntax)
-			return
-		}
-	}
-	info, ok := c.Keyspace().Info(c.Args[2])
-	if !ok {
-		c.Null()
-		return
-	}
-	c.Int(info.Bytes)
-}
-
-// withFigures calls reply with the figures. It walks the shards in steps.
-func (c *call) withFigures(reply func(*info.Memory)) {
-	keys.Sum(c.inner(), c.srv.states(), func(sum *engine.Stats) {
-		f := c.srv.memoryFigures(sum)
-		reply(&f)
-	})
-}
-
-func (srv *Server) memoryFigures(table *engine.Stats) info.Memory {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
-	metrics.Read(sample)
-	f := info.Memory{
-		Used:     int64(sample[0].Value.Uint64()),
-		Resident: int64(info.ResidentBytes()),
-		Clients:  srv.clients.Bytes.Load(),
-		Table:    table.Bytes,
-		Keys:     table.Keys,
-	}
-	f.Active = f.Used + int64(sample[1].Value.Uint64())
-	f.Peak = max(f.Used, srv.peakBytes.Load())
-	return f
-}
-
-func memoryStats(c *call) { c.withFigures(func(f *info.Memory) { f.Stats(&c.Reply) }) }
-
-// memoryPurge collects garbage in its own goroutine, since the collection of a large heap would
-// delay every client that shares this one's goroutine.
-func memoryPurge(c *call) {
-	c.client.Background(func() error { debug.FreeOSMemory(); return nil }, c.okOrFail)
 }

@@ -8,7 +8,7 @@ import (
 
 	"limitdb/config"
 	"limitdb/server/clients"
-	"limitdb/server/info"
+	"limitdb/server/memory"
 )
 
 // The hard and soft output limits of each class apply to its clients.
@@ -105,11 +105,11 @@ func TestClientsBudget(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d", step.name, step.value, got, step.want)
 		}
 	}
-	for memory, want := range map[int64]bool{1 << 20: true, 1 << 62: false} {
+	for most, want := range map[int64]bool{1 << 20: true, 1 << 62: false} {
 		o := ts.opts
-		o.Memory = memory
-		if got := New(o).opts.Memory == memory; got != want && info.TotalMemory() > 0 {
-			t.Errorf("a cgroup of %d bytes: %v", memory, got)
+		o.Memory = most
+		if got := New(o).opts.Memory == most; got != want && memory.TotalMemory() > 0 {
+			t.Errorf("a cgroup of %d bytes: %v", most, got)
 		}
 	}
 }

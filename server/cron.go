@@ -28,18 +28,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.leaderless.Wake()
 			srv.rates.Sample(now, srv.counts.Traffic())
 			_, heap, _ := srv.memory.Read(now)
-			srv.peakMemory(heap)
-		}
-	}
-}
-
-// peakMemory returns the bytes of memory in use, with a heap of some bytes, and the most that there have been.
-func (srv *Server) peakMemory(heap uint64) (used, peak uint64) {
-	used = heap + uint64(srv.states().Bytes())
-	for {
-		before := srv.peakBytes.Load()
-		if peak = max(used, uint64(before)); peak == uint64(before) || srv.peakBytes.CompareAndSwap(before, int64(peak)) {
-			return used, peak
+			srv.memory.Peak(heap + uint64(srv.states().Bytes()))
 		}
 	}
 }

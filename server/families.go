@@ -51,7 +51,7 @@ func (srv *Server) families(t *table.Table) [][]row {
 		adapted(srv.auth.Rows(t.Categories), (*call).inner),
 		adapted(srv.slowlog.Rows(), (*call).inner),
 		adapted(srv.latency.Rows(), (*call).inner),
-		memoryRows(),
+		adapted(srv.memory.Rows(srv.clients), (*call).inner),
 		adapted(t.Rows(), (*call).inner),
 		adapted(srv.opts.Replication.Rows(func() error { return srv.durable.Snapshot() }), (*call).inner),
 		waitRows(),

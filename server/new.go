@@ -15,7 +15,7 @@ import (
 	"limitdb/script"
 	"limitdb/server/auth"
 	"limitdb/server/clients"
-	"limitdb/server/info"
+	"limitdb/server/memory"
 	"limitdb/server/redact"
 	"limitdb/server/rulebook"
 	"limitdb/server/spec"
@@ -28,7 +28,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if all := int64(min(info.TotalMemory(), math.MaxInt64)); o.Memory == 0 || all > 0 && all < o.Memory {
+	if all := int64(min(memory.TotalMemory(), math.MaxInt64)); o.Memory == 0 || all > 0 && all < o.Memory {
 		o.Memory = all
 	}
 	srv := &Server{
@@ -51,7 +51,7 @@ func New(o Options) *Server {
 		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.checkWaits,
 	})
 	srv.table = srv.newCommands()
-	srv.latency.Commands = srv.commandTotals
+	srv.latency.Commands = func() []stats.Command { return srv.base.Commands(srv.table.Totals(srv.counts)) }
 	srv.streams.Client = uplink.Client{Remote: httpAddr, Local: httpAddr, Unix: true, RESP3: true}
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
 	srv.counts = stats.NewCounters(lanes, len(srv.table.All))

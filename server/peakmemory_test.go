@@ -18,11 +18,11 @@ func TestPeakMemory(t *testing.T) {
 		n, _ := strconv.ParseFloat(found[1], 64)
 		return n
 	}
-	ts.peakMemory(1 << 40)
+	ts.memory.Peak(1 << 40)
 	if peak, human, share := figure("used_memory_peak"), figure("used_memory_peak_human"), figure("used_memory_peak_perc"); peak < 1<<40 || human != 1 || share > 1 {
 		t.Errorf("%v, %v (of 1 TB), %v %%", peak, human, share)
 	}
-	if ts.peakMemory(0); figure("used_memory_peak") < 1<<40 {
+	if ts.memory.Peak(0); figure("used_memory_peak") < 1<<40 {
 		t.Error("the peak has gone back")
 	}
 	if share := figure("used_memory_dataset_perc"); share < 0 || share > 100 {

@@ -11,6 +11,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/internal/decisionlog"
+	"limitdb/internal/pulse"
 	"limitdb/internal/stats"
 	"limitdb/script"
 	"limitdb/server/auth"
@@ -18,8 +19,8 @@ import (
 	"limitdb/server/clients"
 	"limitdb/server/forward"
 	"limitdb/server/handler"
-	"limitdb/server/info"
 	"limitdb/server/latency"
+	"limitdb/server/memory"
 	"limitdb/server/monitor"
 	"limitdb/server/pubsub"
 	"limitdb/server/redact"
@@ -112,15 +113,31 @@ type Server struct {
 	streams    forward.Streams        // for callers of Do
 	misconf    atomic.Pointer[string] // the reply to commands refused under specialMisconf
 
-	special   atomic.Uint32
-	stopping  atomic.Bool
-	statsBase statsBase
-	pulses    pulses
-	topics    pubsub.Topics
-	memory    info.MemoryReading
-	rates     stats.Rates
-	peakBytes atomic.Int64
+	special  atomic.Uint32
+	stopping atomic.Bool
+	base     stats.Base // of the figures since CONFIG RESETSTAT
+	pulses   pulses
+	topics   pubsub.Topics
+	memory   memory.Reading
+	rates    stats.Rates
 }
+
+// counters holds the counters that change rarely enough for all sessions to share them.
+type counters struct {
+	connections  atomic.Uint64 // accepted
+	rejected     atomic.Uint64 // over maxclients
+	denied       atomic.Uint64 // protected mode
+	authFailures atomic.Uint64
+	// forwarded counts commands that were sent to the leader, unknownOutcomes those that got no reply.
+	forwarded, unknownOutcomes atomic.Uint64
+	protocolErrors             atomic.Uint64
+	crossProtocol              atomic.Uint64
+	panics                     atomic.Uint64
+	unknown                    atomic.Uint64 // unknown commands
+}
+
+// pulses are the pulses of the goroutines that Run starts.
+type pulses struct{ house, sweep, ring, watch pulse.Pulse }
 
 // Clients returns the number of connected clients.
 func (srv *Server) Clients() int { return srv.clients.Len() }

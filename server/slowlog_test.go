@@ -224,11 +224,11 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	ts := newTestServerWith(t, func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}, "requirepass "+secret, "slowlog-log-slower-than 0", "slowlog-max-len 1000", "latency-monitor-threshold 1")
-	monitor, c, multi := ts.client(), ts.client(), ts.client()
-	for _, one := range []*testClient{monitor, c, multi} {
+	spy, c, multi := ts.client(), ts.client(), ts.client()
+	for _, one := range []*testClient{spy, c, multi} {
 		one.do("AUTH", secret)
 	}
-	monitor.do("MONITOR")
+	spy.do("MONITOR")
 	commands := [][]string{
 		{"AUTH", secret},
 		{"AUTH", secret, "default"},
@@ -279,7 +279,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 			args = append(args, []byte(w))
 		}
 		_, _ = ts.Do(t.Context(), args...)
-		seen.Write(monitor.conn.take())
+		seen.Write(spy.conn.take())
 	}
 	look := ts.client()
 	look.do("AUTH", secret)

@@ -132,7 +132,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 
 // callsOf counts the calls of a command.
 func (ts *testServer) callsOf(name string) uint64 {
-	for _, c := range ts.allTotals() {
+	for _, c := range ts.table.Totals(ts.counts) {
 		if c.Name == name {
 			return c.Calls()
 		}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"slices"
 
+	"limitdb/internal/stats"
 	"limitdb/resp"
 	"limitdb/server/spec"
 )
@@ -72,4 +73,16 @@ func (t *Table) Hint(name []byte) string {
 		return use
 	}
 	return spec.Meant(name, t.ByName, func(c *spec.Command) string { return c.Name })
+}
+
+// Totals returns the figures of every command that was called since the start, by id.
+func (t *Table) Totals(of *stats.Counters) []stats.Command {
+	out := make([]stats.Command, 0, len(t.All))
+	for id, c := range t.All {
+		if one := of.Command(id); one.Calls()+one.Rejected > 0 {
+			one.Name = c.Full
+			out = append(out, one)
+		}
+	}
+	return out
 }

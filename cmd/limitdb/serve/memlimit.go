@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"limitdb/config"
-	"limitdb/server/info"
+	"limitdb/server/memory"
 )
 
 // leastHeap is the lowest memory limit, in bytes, for the Go heap. With less, the garbage collector would run
@@ -25,7 +25,7 @@ const autoTenths = 6
 // fitMemory fits maxmemory auto and the Go heap to the memory that the process may use now.
 func (p *process) fitMemory() error {
 	root := systemRoot()
-	most, err := findMaxMemory(p.set.MaxMemory, root, int64(min(info.TotalMemory(), math.MaxInt64)))
+	most, err := findMaxMemory(p.set.MaxMemory, root, int64(min(memory.TotalMemory(), math.MaxInt64)))
 	if err != nil {
 		return err
 	}

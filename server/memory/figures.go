@@ -1,9 +1,9 @@
-package info
+package memory
 
 import "limitdb/resp"
 
-// Memory holds the figures of MEMORY STATS, in bytes.
-type Memory struct {
+// Figures are those of MEMORY STATS, in bytes.
+type Figures struct {
 	Used     int64 // live objects on the heap, the table among them
 	Active   int64 // the heap's pages in use
 	Resident int64 // of the process, as the system sees it
@@ -14,7 +14,7 @@ type Memory struct {
 }
 
 // Stats replies to MEMORY STATS.
-func (f *Memory) Stats(c *resp.Reply) {
+func (f *Figures) Stats(c *resp.Reply) {
 	ratio := func(a, b int64) float64 { return float64(a) / float64(max(b, 1)) }
 	perKey := int64(0)
 	if f.Keys > 0 {
