@@ -57,6 +57,8 @@ var inside = map[string][]string{
 	"server/monitor":  {"resp", "server/clients"},
 	"server/redact":   {"config", "resp", "server/spec"},
 	"server/clients":  {"config", "engine", "internal/stats", "server/handler", "server/pubsub", "server/spec", "transport"},
+	"server/durable":  {"internal/stats"},
+	"server/pause":    {"internal/clock", "server/spec", "server/waiters"},
 	"server/forward":  {"server/waiters", "uplink"},
 	"server/backups":  {"resp", "server/handler", "server/spec"},
 	"server/latency":  {"internal/stats", "resp", "server/handler", "server/spec"},

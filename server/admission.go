@@ -2,14 +2,10 @@ package server
 
 import (
 	"fmt"
-	"math"
-	"sync"
-	"time"
 
 	"limitdb/resp"
 	"limitdb/rules"
 	"limitdb/server/spec"
-	"limitdb/server/waiters"
 	"limitdb/uplink"
 )
 
@@ -133,9 +129,9 @@ func (c *call) refusal(special uint32) string {
 // held reports whether a pause holds the command back.
 func (c *call) held() bool {
 	if c.client == nil {
-		return c.srv.pause.stops(c.cmd)
+		return c.srv.pause.Stops(&c.cmd.Command)
 	}
-	return c.srv.pause.holds(c.client, c.cmd)
+	return c.srv.pause.Holds(c.client.conn, &c.cmd.Command)
 }
 
 // unfit returns the error for a command that cannot be part of a transaction, "" for others.
@@ -236,72 +232,4 @@ func admitAhead(s *session, args [][]byte, keyMost int) (cmd *command, at int) {
 		return nil, 0
 	}
 	return cmd, at
-}
-
-// pause is the state of CLIENT PAUSE, which holds commands back until a time.
-type pause struct {
-	srv   *Server
-	mu    sync.Mutex // guards all below
-	until int64      // ns of Unix time; 0: not paused
-	all   bool       // every command, or writes only
-	timer *time.Timer
-	held  waiters.Set // sessions that wait for the end
-}
-
-// start pauses until a time. If a pause is on already, the later end and the stronger kind
-// apply, as in Redis.
-func (p *pause) start(now, until int64, all bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.until > now {
-		until, all = max(p.until, until), p.all || all
-	}
-	p.until, p.all = until, all
-	p.srv.setSpecial(specialPause, true)
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-	p.timer = time.AfterFunc(time.Duration(until-now), func() { p.expire(p.srv.clock.Now()) })
-}
-
-// holds reports whether cmd must wait. If so, the end of the pause wakes the session. CLIENT
-// itself always runs, so that a client can end the pause.
-func (p *pause) holds(s *session, cmd *command) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.applies(cmd) && p.held.Add(s.conn, math.MaxInt64, math.MaxInt64)
-}
-
-// stops reports whether cmd may not run now, for a caller that cannot wait.
-func (p *pause) stops(cmd *command) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.applies(cmd)
-}
-
-// applies reports whether the pause is on for cmd. The caller holds mu.
-func (p *pause) applies(cmd *command) bool {
-	if cmd.Parent != nil && cmd.Parent.Name == "CLIENT" {
-		return false
-	}
-	return p.until != 0 && p.srv.clock.Now() < p.until && (p.all || cmd.Flags&spec.Write != 0)
-}
-
-// stop ends the pause and wakes the sessions that it held.
-func (p *pause) stop() { p.expire(math.MaxInt64) }
-
-// expire does the same as stop if the pause's end is not after now.
-func (p *pause) expire(now int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.until == 0 || now < p.until {
-		return
-	}
-	p.until = 0
-	p.srv.setSpecial(specialPause, false)
-	if p.timer != nil {
-		p.timer.Stop()
-		p.timer = nil
-	}
-	p.held.Release(math.MaxInt64)
 }

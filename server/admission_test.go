@@ -45,8 +45,8 @@ var admissionStates = []struct {
 		ts.opts.Replication.Uplink = func(int) *uplink.Link { return nil }
 		ts.Follow()
 	}},
-	{"writes are paused", goodWords, func(ts *testServer, _ *session) { ts.pause.start(testStart, testStart+1e15, false) }},
-	{"all is paused", goodWords, func(ts *testServer, _ *session) { ts.pause.start(testStart, testStart+1e15, true) }},
+	{"writes are paused", goodWords, func(ts *testServer, _ *session) { ts.pause.Start(testStart, testStart+1e15, false) }},
+	{"all is paused", goodWords, func(ts *testServer, _ *session) { ts.pause.Start(testStart, testStart+1e15, true) }},
 	{"not authenticated", goodWords, func(_ *testServer, s *session) {
 		if s != nil {
 			s.setAuthed(false)
@@ -59,7 +59,7 @@ var admissionStates = []struct {
 	}},
 	{"loading, paused, and another node leads", goodWords, func(ts *testServer, _ *session) {
 		ts.SetLoading(true)
-		ts.pause.start(testStart, testStart+1e15, true)
+		ts.pause.Start(testStart, testStart+1e15, true)
 		ts.Follow()
 	}},
 }
@@ -206,7 +206,7 @@ func (a asker) ask(args [][]byte) string {
 	defer func() { // the usual state again
 		a.SetLoading(false)
 		a.SetRefusing(nil)
-		a.pause.stop()
+		a.pause.Stop()
 		a.Lead(a.engine)
 	}()
 	if a.caller == "HTTP" {

@@ -104,7 +104,7 @@ func (ts *testServer) patient(c *testClient, in string) string {
 	out := c.raw(in)
 	for c.s.pending != nil {
 		if c.s.holds() {
-			ts.pause.stop()
+			ts.pause.Stop()
 		} else if until, waits := ts.auth.Delayed.Until(c.conn); waits {
 			ts.clock.Set(until)
 			ts.auth.Delayed.Release(until)

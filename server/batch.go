@@ -45,13 +45,8 @@ func (s *session) Data(b []byte) (more bool) {
 	return more
 }
 
-// Closed forgets the session everywhere.
-func (s *session) Closed(reason error) {
-	s.srv.forget(s, reason)
-}
-
 func (s *session) begin() {
-	if s.srv.durable.turns() {
+	if s.srv.durable.InTurns() {
 		s.pub.Batches.Add(1) // before the flags are read: see Settle
 	}
 	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock

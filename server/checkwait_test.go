@@ -102,7 +102,7 @@ func TestCheckGivesUp(t *testing.T) {
 		}},
 		{"the end of the server", `[1 1 0 1000 1000 "user"]`, func(ts *testServer, c, admin *testClient) {
 			ts.stopping.Store(true)
-			ts.checkWaits()
+			ts.clients.WakeWaiting()
 		}},
 		{"no rule", `-NORULE no rules are in that namespace: "shop"`, func(ts *testServer, c, admin *testClient) {
 			ts.rulesAre("version: 1\nnamespaces: {}")

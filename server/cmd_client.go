@@ -41,7 +41,7 @@ func clientRows() []row {
 		sub("PAUSE", -3, spec.Admin, "Delays commands for a time.", clientPause,
 			spec.Integer("timeout"), spec.OneOf("mode", spec.Word("WRITE"), spec.Word("ALL"))),
 		sub("UNPAUSE", 2, spec.Admin, "Ends a pause.", func(c *call) {
-			c.srv.pause.stop()
+			c.srv.pause.Stop()
 			c.OK()
 		}),
 		sub("REPLY", 3, spec.Fast|spec.NoMulti, "Turns replies on or off, or skips the next one.", clientReply, spec.Words("on-off-skip", "ON", "OFF", "SKIP")),
@@ -179,7 +179,7 @@ func clientPause(c *call) {
 		c.Fail("ERR CLIENT PAUSE mode must be WRITE or ALL")
 		return
 	}
-	c.srv.pause.start(c.Now, c.Now+ms*int64(time.Millisecond), all)
+	c.srv.pause.Start(c.Now, c.Now+ms*int64(time.Millisecond), all)
 	c.OK()
 }
 

@@ -150,7 +150,7 @@ func (t *infoText) clients() {
 	t.Field("client_recent_max_input_buffer", srv.clients.QueryMost.Load())
 	t.Field("client_recent_max_output_buffer", srv.clients.UnsentMost.Load())
 	t.Field("blocked_clients", srv.clients.Parked.Load())
-	t.Field("paused_clients", srv.pause.held.Len())
+	t.Field("paused_clients", srv.pause.Held.Len())
 	t.Field("tracking_clients", srv.clients.Tracking.Load())
 	t.Field("pubsub_clients", srv.clients.Subscribed.Load())
 	t.Field("watching_clients", srv.clients.Watching.Load())
@@ -256,7 +256,7 @@ func (t *infoText) errorStats() {
 }
 
 func (t *infoText) persistence() {
-	st := t.srv.durable.stats()
+	st := t.srv.durable.Figures()
 	t.Persistence(&st, &info.Persistence{Now: t.now, Started: t.srv.started, Refusing: t.srv.Refusing()})
 }
 

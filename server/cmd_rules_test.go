@@ -225,7 +225,7 @@ func TestTooMuchWorkOnRules(t *testing.T) {
 // raft-ack leader, and that a node that no longer leads changes nothing.
 func TestRulesInAClusterWait(t *testing.T) {
 	ts, p := newNode(t)
-	ts.durable.ackLeader.Store(true)
+	ts.durable.AckLeader.Store(true)
 	var refusal error
 	ts.rules.Source.Keep = func([]byte, [16]byte) error { return refusal }
 	c := ts.client()

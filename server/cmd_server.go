@@ -109,7 +109,7 @@ func saveRows() []row {
 
 // keeps reports whether the server keeps its state on disk. If not, it replies with an error.
 func (c *call) keeps() bool {
-	if c.srv.durable.stats().Kept {
+	if c.srv.durable.Figures().Kept {
 		return true
 	}
 	c.Fail(errNoPersistence)
@@ -136,12 +136,12 @@ func (c *call) background(reply string) {
 		return
 	}
 	srv := c.srv
-	if srv.durable.Stats().Snapshotting || !srv.durable.running.CompareAndSwap(false, true) {
+	if srv.durable.Stats().Snapshotting || !srv.durable.Snapshotting.CompareAndSwap(false, true) {
 		c.Fail(errSnapshotting)
 		return
 	}
 	go func() {
-		defer srv.durable.running.Store(false)
+		defer srv.durable.Snapshotting.Store(false)
 		srv.Snapshot()
 	}()
 	c.Simple(reply)
@@ -150,7 +150,7 @@ func (c *call) background(reply string) {
 // Snapshot writes a snapshot and blocks until it is durable. It logs a failure. It does nothing
 // while the state is being loaded or another snapshot is being written.
 func (srv *Server) Snapshot() {
-	if srv.durable.stats().Loading {
+	if srv.durable.Figures().Loading {
 		return
 	}
 	if err := srv.durable.Snapshot(); err != nil && !errors.Is(err, ErrSnapshotting) {
@@ -160,7 +160,7 @@ func (srv *Server) Snapshot() {
 
 func lastSave(c *call) {
 	at := c.srv.started
-	if st := c.srv.durable.stats(); st.LastSnapshot > 0 {
+	if st := c.srv.durable.Figures(); st.LastSnapshot > 0 {
 		at = st.LastSnapshot
 	}
 	c.Int(at / int64(time.Second))
@@ -234,7 +234,7 @@ func configSet(c *call) {
 		c.Fail(errLoading) // the state to keep is not loaded yet
 		return
 	}
-	kept := about != "" && c.srv.durable.Durability != nil
+	kept := about != "" && c.srv.durable.Source != nil
 	set := func() error {
 		back, err := c.srv.registry.Swap(pairs...)
 		if err != nil || !kept {

@@ -110,7 +110,7 @@ func waitAOFCommand(c *call) {
 }
 
 // logged reports whether a log is kept.
-func (c *call) logged() bool { return c.srv.durable.stats().Log }
+func (c *call) logged() bool { return c.srv.durable.Figures().Log }
 
 // waitSync replies 1 and 0 when everything until now is durable. It replies 0 and 0 if that
 // fails or takes longer than timeout, in milliseconds, 0 for no timeout.
@@ -118,10 +118,10 @@ func (c *call) waitSync(timeout []byte) {
 	ms, _ := resp.ParseInt(timeout) // goodTimeout has checked it
 	d, gone := &c.srv.durable, c.client.leaves()
 	c.client.Background(func() error {
-		done := d.syncs.join(d.Sync)
+		done := d.Syncs.Join(d.Sync)
 		err := within(done, ms, gone)
 		if err == errLate {
-			d.syncs.leave(done)
+			d.Syncs.Leave(done)
 		}
 		return err
 	}, func(err error) {

@@ -23,7 +23,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			now := srv.clock.Now()
 			srv.pulses.house.Beat(now)
 			srv.clients.Check(now)
-			srv.pause.expire(now)
+			srv.pause.Expire(now)
 			srv.auth.Delayed.Release(now)
 			srv.leaderless.Wake()
 			srv.rates.Sample(now, srv.counts.Traffic())

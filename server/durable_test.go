@@ -16,6 +16,7 @@ import (
 	"limitdb/internal/clock"
 	"limitdb/internal/stats"
 	"limitdb/server/clients"
+	"limitdb/server/durable"
 	"limitdb/server/spec"
 	"limitdb/transport"
 )
@@ -61,7 +62,7 @@ func (d *disk) setAlways(on bool) {
 func newDiskServer(t *testing.T, directives ...string) (*testServer, *disk) {
 	d := &disk{saving: make(chan error, 1), stats: stats.Durability{Kept: true}}
 	ts := newTestServer(t, directives...)
-	ts.Server.durable.Durability = &Durability{
+	ts.Server.durable.Source = &durable.Source{
 		Wait:     d.wait,
 		Holds:    func() bool { return d.always },
 		Kick:     func() { d.kicks.Add(1) },
@@ -368,7 +369,7 @@ func TestSave(t *testing.T) {
 	)
 	ends := func() {
 		d.saving <- nil
-		for deadline := time.Now().Add(2 * time.Minute); ts.durable.running.Load(); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ts.durable.Snapshotting.Load(); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("the snapshot never ended")
 			}
@@ -414,10 +415,7 @@ func TestWaitAOFOfAClientThatLeaves(t *testing.T) {
 		one, two := ts.client(), ts.client()
 		waiting := func() int {
 			synctest.Wait()
-			y := &ts.durable.syncs
-			y.mu.Lock()
-			defer y.mu.Unlock()
-			return len(y.next)
+			return ts.durable.Syncs.Waiting()
 		}
 		one.raw("WAITAOF 1 0 0\r\n")
 		waiting()
@@ -505,7 +503,7 @@ func waitAOFLeavesNothing(t *testing.T) {
 	if n := runtime.NumGoroutine(); n > before {
 		t.Errorf("%d goroutines, %d before", n, before)
 	}
-	if n := len(ts.durable.syncs.next); n > 0 {
+	if n := ts.durable.Syncs.Waiting(); n > 0 {
 		t.Errorf("%d clients still wait", n)
 	}
 	d.saving <- nil // the one that hung

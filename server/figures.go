@@ -18,7 +18,7 @@ func (srv *Server) Figures() stats.Server {
 		Version: srv.version, Uptime: time.Duration(srv.clock.Now() - srv.started),
 		Clients: stats.Clients{
 			Connected: int64(srv.clients.Near()), Max: srv.set.MaxClients.Get(),
-			Blocked: srv.clients.Parked.Load(), Paused: int64(srv.pause.held.Len()), Monitors: int64(srv.monitors.Len()),
+			Blocked: srv.clients.Parked.Load(), Paused: int64(srv.pause.Held.Len()), Monitors: int64(srv.monitors.Len()),
 			BufferBytes: srv.clients.Bytes.Load(), BufferBytesMax: srv.clients.Budget(),
 			Accepted: c.connections.Load() - rejected - denied,
 			Rejected: []stats.Count{{Name: "maxclients", N: rejected}, {Name: "protected-mode", N: denied}},

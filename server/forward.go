@@ -432,6 +432,15 @@ func (srv *Server) forwards() bool {
 	return r != nil && r.Uplink != nil && srv.set.RaftRedirect.Get() != "moved"
 }
 
+// elsewhere returns the error for a command that another node must serve. A client that relies on this node to forward it is not told
+// where: the node cannot reach the leader itself.
+func (c *call) elsewhere() string {
+	if s := c.client; c.srv.forwards() && (s == nil || !s.redirected() && !s.tracking.announced()) {
+		return spec.ErrNoLeader
+	}
+	return c.srv.opts.Replication.Elsewhere(&c.cmd.Command, c.Args)
+}
+
 // awaitLeader parks the session until there is a leader, or leaderWait is over. The commands to run then are in
 // back. If a leader appears just before the session is parked, the housekeeper's next round wakes it.
 func (f *forwarding) awaitLeader() {

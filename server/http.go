@@ -13,9 +13,6 @@ import (
 	"limitdb/uplink"
 )
 
-// httpAddr is what MONITOR and the log show as the address of Do's callers.
-const httpAddr = "http"
-
 // Do runs a command for a caller that has no connection to the server, such as an HTTP request.
 // It returns the reply, in RESP3, when the reply may be sent: once the state that it reveals is
 // durable. If ctx ends before, it returns ctx's error, and the command may have been carried out.
@@ -37,7 +34,7 @@ func (srv *Server) Do(ctx context.Context, args ...[]byte) (out []byte, err erro
 // httpCall is a call of Do.
 type httpCall struct {
 	call
-	turn    uint64 // see Durability.Turn
+	turn    uint64 // see durable.Source.Turn
 	away    bool   // only the leader can run it: it has not run
 	refused bool   // it has not run for another reason
 }
@@ -46,10 +43,13 @@ type httpCall struct {
 func (c *httpCall) decide() {
 	srv := c.srv
 	early := srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
-	turn, following := srv.durable.turn()                             // before anything is decided
+	turn, leads := srv.durable.Leading()                              // before anything is decided
 	*c = httpCall{call: srv.newCall(srv.clock.Now(), resp.RESP3, c.Args), turn: turn}
 	c.Lane = srv.counts.Stripes() - 1 // of connections with a goroutine of their own
-	c.runAlone(srv.special.Load() | early | following)
+	if !leads {
+		early |= specialFollowing
+	}
+	c.runAlone(srv.special.Load() | early)
 }
 
 // runAlone runs the command and counts it. If it is to be forwarded, runAlone does nothing and sets away.
@@ -82,11 +82,11 @@ func (c *httpCall) runAlone(special uint32) {
 
 // send returns the reply of a command that has run, when it may be sent.
 func (c *httpCall) send(ctx context.Context) (out []byte, err error) {
-	durable := &c.srv.durable
-	if c.refused || !c.Reveals(&c.cmd.Command) || durable.ackLeader.Load() && c.cmd.Flags&spec.Quorum == 0 {
+	keeper := &c.srv.durable
+	if c.refused || !c.Reveals(&c.cmd.Command) || keeper.AckLeader.Load() && c.cmd.Flags&spec.Quorum == 0 {
 		return c.Out, nil
 	}
-	known, err := durable.await(ctx, c.turn)
+	known, err := keeper.Await(ctx, c.turn)
 	switch {
 	case err != nil:
 		return nil, err
@@ -189,12 +189,12 @@ func (c *httpCall) forward(ctx context.Context, link *uplink.Link) (out []byte, 
 // SetRuleMode gives a rule a mode, and returns once the change is durable. If ctx ends before that, it returns ctx's
 // error, and the change is made. Other errors are rules.ErrNoRule, a rules.Errors and ErrNotLeading.
 func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode rules.Mode) error {
-	turn, following := srv.durable.turn()
-	if following != 0 {
+	turn, leads := srv.durable.Leading()
+	if !leads {
 		return ErrNotLeading
 	}
 	failed := srv.rules.SetMode(namespace, name, mode)
-	switch known, err := srv.durable.await(ctx, turn); {
+	switch known, err := srv.durable.Await(ctx, turn); {
 	case err != nil:
 		return err
 	case !known:

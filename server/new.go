@@ -48,7 +48,7 @@ func New(o Options) *Server {
 	}
 	lanes := 2 * runtime.GOMAXPROCS(0)
 	srv.rules = rulebook.New(rulebook.Options{
-		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.checkWaits,
+		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.clients.WakeWaiting,
 	})
 	srv.table = srv.newCommands()
 	srv.latency.Commands = func() []stats.Command { return srv.base.Commands(srv.table.Totals(srv.counts)) }
@@ -57,7 +57,7 @@ func New(o Options) *Server {
 	srv.counts = stats.NewCounters(lanes, len(srv.table.All))
 	srv.monitors.Changed = func(any bool) { srv.setSpecial(specialMonitor, any) }
 	srv.redact = redact.Redactor{Registry: o.Registry, Resolve: srv.table.callable}
-	srv.pause.srv = srv
+	srv.pause.Clock, srv.pause.Changed = srv.clock, func(on bool) { srv.setSpecial(specialPause, on) }
 	flagged := func(flag spec.Flags) func(name []byte) bool {
 		return func(name []byte) bool {
 			c := srv.table.find(name)
@@ -66,7 +66,7 @@ func New(o Options) *Server {
 	}
 	srv.wide, srv.long = flagged(spec.Wide), flagged(spec.Long)
 	srv.parts.Engine.Store(o.Engine)
-	srv.durable.Durability = o.Durability
+	srv.durable.Source = o.Durability
 	srv.ackChanged()
 	o.Registry.OnChange(func() error { srv.ackChanged(); return nil }, srv.set.RaftAck)
 	srv.timingChanged()
@@ -87,7 +87,7 @@ func (srv *Server) timingChanged() {
 }
 
 func (srv *Server) ackChanged() {
-	srv.durable.ackLeader.Store(srv.opts.Replication != nil && srv.set.RaftAck.Get() == "leader")
+	srv.durable.AckLeader.Store(srv.opts.Replication != nil && srv.set.RaftAck.Get() == "leader")
 }
 
 // Accept returns the session of a new connection, or refuses the connection with an error
@@ -138,8 +138,9 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	return s
 }
 
-// forget drops everything that the server holds for a closed session.
-func (srv *Server) forget(s *session, reason error) {
+// Closed implements transport.Session. It drops everything that the server holds for the session.
+func (s *session) Closed(reason error) {
+	srv := s.srv
 	if !srv.clients.Remove(&s.pub, reason) {
 		return
 	}
@@ -152,7 +153,7 @@ func (srv *Server) forget(s *session, reason error) {
 	}
 	s.endMulti()
 	s.track(nil)
-	srv.pause.held.Remove(s.conn)
+	srv.pause.Held.Remove(s.conn)
 	srv.auth.Leave(s.conn.RemoteAddr(), srv.clock.Now(), s.conn, s.knows)
 	if s.fwd != nil {
 		s.fwd.close()
@@ -203,7 +204,7 @@ func (srv *Server) Run(ctx context.Context) {
 // From now on Ready returns an error. The owner of the transport then closes the connections.
 func (srv *Server) Stopping() {
 	srv.stopping.Store(true)
-	srv.checkWaits()
+	srv.clients.WakeWaiting()
 }
 
 // newRunID returns 40 random hexadecimal digits, as in Redis' run_id.

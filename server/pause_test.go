@@ -31,13 +31,13 @@ func TestPauseEndsWithoutItsTimer(t *testing.T) {
 			}
 			time.Sleep(slept)
 			synctest.Wait()
-			if srv.pause.held.Len() != 1 {
+			if srv.pause.Held.Len() != 1 {
 				t.Errorf("%s: the pause has ended early", name)
 			}
 			now.Advance(time.Second)
 			time.Sleep(2 * houseEvery)
 			synctest.Wait()
-			if srv.pause.held.Len() != 0 {
+			if srv.pause.Held.Len() != 0 {
 				t.Errorf("%s: the pause has not ended", name)
 			} else if got := c.resume(); got != "$-1\r\n" {
 				t.Errorf("%s: after PAUSE: %q", name, got)

@@ -30,7 +30,7 @@ import (
 //
 // transport.Life holds the state of the connection. To close a connection after its last reply,
 // the session drains it with the reason. It also does so after the last command of a peer that
-// has finished sending. end closes the connection once no reply is owed (durable.go).
+// has finished sending. end closes the connection once no reply is owed (owed.go).
 type pending interface {
 	// resume goes on after a wake-up, whatever has caused it, and reports whether the wait is over. It may have replied then. Instead
 	// it may have given the session something else to wait for.
@@ -149,7 +149,7 @@ func (s *session) holds() bool {
 }
 
 func (h *heldBack) resume(s *session) bool {
-	if cmd := s.srv.table.find(h.args[0]); cmd != nil && s.srv.pause.holds(s, cmd) || !s.mayBegin() {
+	if cmd := s.srv.table.find(h.args[0]); cmd != nil && s.srv.pause.Holds(s.conn, &cmd.Command) || !s.mayBegin() {
 		return false
 	}
 	s.pending = nil
@@ -325,10 +325,6 @@ func (w *waiting) ends(s *session) {
 		s.stripe.Fail(w.cmd.ID)
 	}
 }
-
-// checkWaits makes every session that waits check whether it still may, and whether it must ask
-// again.
-func (srv *Server) checkWaits() { srv.clients.WakeWaiting() }
 
 // ringMost is the longest sleep before ring reads the clock again. The engine's deadlines are
 // in that clock's time, which may be set while a sleep runs in monotonic time.

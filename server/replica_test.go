@@ -14,6 +14,7 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/server/clients"
 	"limitdb/server/cluster"
+	"limitdb/server/durable"
 	"limitdb/server/spec"
 )
 
@@ -54,7 +55,7 @@ func newNode(t *testing.T, directives ...string) (*testServer, *primary) {
 		Transfer: func(id string) error { return errors.New("to [" + id + "]") },
 	}
 	ts = newTestServerWith(t, func(o *Options) { o.Replication = r }, directives...)
-	ts.Server.durable.Durability = &Durability{
+	ts.Server.durable.Source = &durable.Source{
 		Turn: func() uint64 { return p.turn },
 		Wait: func(turn uint64, fn func(error)) bool {
 			if !p.holds.Load() {

@@ -13,20 +13,25 @@ import (
 	"limitdb/internal/decisionlog"
 	"limitdb/internal/pulse"
 	"limitdb/internal/stats"
+	"limitdb/resp"
 	"limitdb/script"
 	"limitdb/server/auth"
 	"limitdb/server/backups"
 	"limitdb/server/clients"
+	"limitdb/server/cluster"
+	"limitdb/server/durable"
 	"limitdb/server/forward"
 	"limitdb/server/handler"
 	"limitdb/server/latency"
 	"limitdb/server/memory"
 	"limitdb/server/monitor"
+	"limitdb/server/pause"
 	"limitdb/server/pubsub"
 	"limitdb/server/redact"
 	"limitdb/server/rulebook"
 	"limitdb/server/scripts"
 	"limitdb/server/slowlog"
+	"limitdb/server/spec"
 )
 
 // redisVersion is the version of Redis whose replies clients may expect.
@@ -73,6 +78,23 @@ type Options struct {
 	Ports func() (tcp int)
 }
 
+// Of packages below, for the owner of a server.
+type (
+	// Durability is the server's interface to the code that keeps its state on disk.
+	Durability = durable.Source
+	// Replication is the server's interface to the code that keeps its state on several nodes.
+	Replication = cluster.Replication
+	// Member is a node of the cluster.
+	Member = cluster.Member
+)
+
+// ErrSnapshotting is returned by functions of Durability, ErrNotLeading and ErrNotYet by functions of Replication.
+var (
+	ErrSnapshotting = durable.ErrSnapshotting
+	ErrNotLeading   = cluster.ErrNotLeading
+	ErrNotYet       = cluster.ErrNotYet
+)
+
 // Server runs the commands of all sessions. Make it with New, give it to a
 // transport as its Handler, and call Run.
 type Server struct {
@@ -94,7 +116,7 @@ type Server struct {
 	latency  latency.Monitor
 	lengths  atomic.Uint32 // counts changes of the limits on client input
 	monitors monitor.Set
-	pause    pause
+	pause    pause.Pause
 	clients  *clients.Set
 	buffers  bufferPool
 	queues   aheadPool
@@ -108,7 +130,7 @@ type Server struct {
 	auth   *auth.Guard
 	redact redact.Redactor
 
-	durable    durable
+	durable    durable.Keeper
 	leaderless forward.Leaderless
 	streams    forward.Streams        // for callers of Do
 	misconf    atomic.Pointer[string] // the reply to commands refused under specialMisconf
@@ -121,6 +143,9 @@ type Server struct {
 	memory   memory.Reading
 	rates    stats.Rates
 }
+
+// httpAddr is what MONITOR and the log show as the address of Do's callers.
+const httpAddr = "http"
 
 // counters holds the counters that change rarely enough for all sessions to share them.
 type counters struct {
@@ -147,3 +172,54 @@ func (srv *Server) Rules() *rulebook.Book { return srv.rules }
 
 // MostUnsent returns the number of unsent bytes above which the transport stops reading from a client.
 func (srv *Server) MostUnsent() int64 { return srv.clients.MostUnsent() }
+
+// SetLoading sets whether the state is being loaded. While it is, the server refuses all but a
+// few commands with -LOADING. Loading may set the clock, and the engine must not remember an
+// earlier reading, so call SetLoading(true) before Run.
+func (srv *Server) SetLoading(on bool) { srv.setSpecial(specialLoading, on) }
+
+// SetRefusing makes the server refuse commands that write with -MISCONF, for the reason err.
+// If err is nil, it accepts them again.
+func (srv *Server) SetRefusing(err error) {
+	if err != nil {
+		text := "MISCONF limitdb cannot write its log and refuses commands that change something until it can (" + resp.Excerpt([]byte(spec.Plain(err))) + ")"
+		srv.misconf.Store(&text)
+	}
+	srv.setSpecial(specialMisconf, err != nil)
+	if err != nil {
+		srv.clients.WakeWaiting()
+	}
+}
+
+// Refusing reports whether commands that write are refused. See SetRefusing.
+func (srv *Server) Refusing() bool { return srv.special.Load()&specialMisconf != 0 }
+
+// states returns the engine in force.
+func (srv *Server) states() *engine.Engine { return srv.parts.Engine.Load() }
+
+// Lead puts an engine in force and allows decisions on it.
+func (srv *Server) Lead(e *engine.Engine) {
+	srv.parts.Engine.Store(e)
+	srv.setSpecial(specialFollowing, false)
+	select {
+	case srv.swapped <- struct{}{}:
+	default:
+	}
+}
+
+// Follow makes the server refuse commands that read or change state from now on, and tell
+// clients which node serves them. Commands admitted before still reach the engine, which the
+// caller closes.
+func (srv *Server) Follow() { srv.setSpecial(specialFollowing, true) }
+
+// Settle returns when the sessions have ended the batches that they ran when it was called, or after a second. After Follow and Settle,
+// no session decides anything that is not yet in the engine, and all their replies that reveal it wait for its outcome.
+func (srv *Server) Settle() { srv.clients.Settle() }
+
+// held returns the engine that holds the server's states, also while another node leads.
+func (srv *Server) held() *engine.Engine {
+	if r := srv.opts.Replication; r != nil {
+		return r.Table()
+	}
+	return srv.states()
+}

@@ -89,6 +89,14 @@ func (s *session) setAuthed(on bool) {
 	s.setReaderLimits()
 }
 
+// beginTurn notes the node's turn.
+func (s *session) beginTurn() {
+	turn, leads := s.srv.durable.Leading()
+	if s.turn = turn; !leads {
+		s.early |= specialFollowing
+	}
+}
+
 const (
 	// mostArgs and mostWideArgs are the most arguments of a command, and of those on many keys or elements (spec.Wide),
 	// whose replies are bounded otherwise.

@@ -113,7 +113,7 @@ func TestPauseHoldsCommandsBack(t *testing.T) {
 	if c.s.Data([]byte("ECHO more\r\n")); string(c.conn.take()) != "" {
 		t.Fatal("answered while parked")
 	}
-	if n := ts.pause.held.Len(); n != 1 {
+	if n := ts.pause.Held.Len(); n != 1 {
 		t.Fatalf("%d held", n)
 	}
 	admin.do("CLIENT", "UNPAUSE")
@@ -129,12 +129,12 @@ func TestPauseEndsByTheClock(t *testing.T) {
 	c.do("CLIENT", "PAUSE", "500")
 	c.raw("PING\r\n")
 	ts.clock.Advance(499 * time.Millisecond)
-	ts.pause.expire(ts.clock.Now())
-	if ts.pause.held.Len() != 1 {
+	ts.pause.Expire(ts.clock.Now())
+	if ts.pause.Held.Len() != 1 {
 		t.Fatal("ended too early")
 	}
 	ts.clock.Advance(time.Millisecond)
-	ts.pause.expire(ts.clock.Now())
+	ts.pause.Expire(ts.clock.Now())
 	if got := c.resume(); got != "+PONG\r\n" {
 		t.Errorf("got %q", got)
 	}
@@ -152,12 +152,12 @@ func TestPausesCombine(t *testing.T) {
 			t.Errorf("%s, %s: PING runs: %q", test.first, test.second, got)
 		}
 		ts.clock.Advance(199 * time.Millisecond)
-		ts.pause.expire(ts.clock.Now())
-		if ts.pause.held.Len() != 1 {
+		ts.pause.Expire(ts.clock.Now())
+		if ts.pause.Held.Len() != 1 {
 			t.Errorf("%s, %s: ended too early", test.first, test.second)
 		}
 		ts.clock.Advance(time.Millisecond)
-		ts.pause.expire(ts.clock.Now())
+		ts.pause.Expire(ts.clock.Now())
 		if got := c.resume(); got != "+PONG\r\n" {
 			t.Errorf("%s, %s: %q", test.first, test.second, got)
 		}
@@ -165,23 +165,6 @@ func TestPausesCombine(t *testing.T) {
 		admin.do("CLIENT", "PAUSE", "100", "WRITE")
 		if got := c.raw("PING\r\n"); got != "+PONG\r\n" {
 			t.Errorf("%s, %s, then WRITE: %q", test.first, test.second, got)
-		}
-	}
-}
-
-// All pauses share one timer, which is stopped when they are over.
-func TestPausesLeaveNoTimer(t *testing.T) {
-	ts := newTestServer(t)
-	admin := ts.client()
-	var timers []*time.Timer
-	for range 3 {
-		admin.do("CLIENT", "PAUSE", "1000000000")
-		timers = append(timers, ts.pause.timer)
-	}
-	admin.do("CLIENT", "UNPAUSE")
-	for i, timer := range timers {
-		if timer.Stop() {
-			t.Errorf("the timer of pause %d was left", i+1)
 		}
 	}
 }

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"limitdb/resp"
+	"limitdb/server/spec"
+	"limitdb/transport"
+)
+
+// owed holds the replies that wait until the state they reveal is durable. Only the session
+// uses its fields, except due and lost, which the syncing goroutine sets before it wakes the
+// session. Replies that reveal no state (PING, INFO, CONFIG, what the gate refuses) wait only for the
+// replies before them.
+//
+// One wait is under way at a time. Replies of commands that run meanwhile are appended, and
+// get a wait of their own when the first is over.
+type owed struct {
+	s       *session
+	b       []byte
+	covered int // the wait under way is for these first bytes of b
+	waiting bool
+	told    bool   // the bytes after covered reveal state
+	turn    uint64 // of the bytes after covered; 0: of more than one turn
+	due     atomic.Bool
+	lost    atomic.Bool // the outcome of the covered commands is unknown
+	wake    func(err error)
+}
+
+// tell notes whether the reply of cmd, which begins at mark, reveals state.
+func (s *session) tell(cmd *spec.Command, mark int) {
+	if s.told || cmd.Flags&(spec.Write|spec.Readonly) == 0 || len(s.call.Out) <= mark {
+		return
+	}
+	s.tellFirst(cmd, mark)
+}
+
+// tellFirst is tell for the first reply of a batch that may reveal state. With raft-ack leader, most replies need not
+// wait. It is a function of its own so that the compiler inlines tell.
+//
+//go:noinline
+func (s *session) tellFirst(cmd *spec.Command, mark int) {
+	c := &s.call
+	if !c.Reveals(cmd) || c.Table != nil || s.srv.durable.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.pending == nil {
+		return
+	}
+	s.tellAll(mark)
+}
+
+// tellAll records that the replies from mark on reveal state.
+func (s *session) tellAll(mark int) {
+	if !s.told {
+		s.told, s.quiet = true, mark
+	}
+}
+
+// hold keeps the replies back if they must wait, and reports whether it did. If told is true,
+// the replies after the first quiet bytes reveal state.
+func (s *session) hold(told bool) bool {
+	if s.owed == nil {
+		if s.srv.durable.Source == nil || !s.srv.durable.Holds() {
+			return false
+		}
+		s.owed = &owed{s: s}
+		o := s.owed
+		conn := s.conn
+		o.wake = func(err error) {
+			o.lost.Store(err != nil)
+			o.due.Store(true)
+			conn.Wake()
+		}
+	}
+	o := s.owed
+	if o.waiting {
+		switch {
+		case len(o.b) == o.covered:
+			o.turn = s.turn
+		case o.turn != s.turn:
+			o.turn = 0
+		}
+		o.b = append(o.b, s.call.Out...)
+		o.told = o.told || told
+	} else {
+		if !o.await(s.turn) {
+			return false
+		}
+		if s.quiet > 0 {
+			s.conn.Write(s.call.Out[:s.quiet])
+		}
+		o.b = append(o.b, s.call.Out[s.quiet:]...)
+		o.waiting, o.covered = true, len(o.b)
+	}
+	s.call.Out = s.call.Out[:0]
+	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.OutputLimit() {
+		s.pub.CloseForOutput()
+	}
+	return true
+}
+
+// await begins to wait until everything seen so far in a turn is durable.
+func (o *owed) await(turn uint64) bool {
+	s := o.s
+	if !s.srv.durable.Wait(turn, o.wake) {
+		return false
+	}
+	if in, ok := s.conn.(interface{ CallsAfterInput() bool }); !ok || !in.CallsAfterInput() {
+		s.srv.durable.Kick()
+	}
+	return true
+}
+
+// release sends replies whose wait is over.
+func (o *owed) release() {
+	if o == nil || !o.due.Swap(false) {
+		return
+	}
+	s := o.s
+	if o.lost.Load() {
+		writeUnknown(s.conn, o.b[:o.covered])
+	} else {
+		s.conn.Write(o.b[:o.covered])
+	}
+	o.b = append(o.b[:0], o.b[o.covered:]...)
+	o.waiting, o.covered = false, 0
+	if len(o.b) > 0 {
+		if o.told && o.await(o.turn) {
+			o.waiting, o.covered, o.told = true, len(o.b), false
+			return
+		}
+		o.told = false
+		s.conn.Write(o.b)
+		o.b = o.b[:0]
+	}
+	if cap(o.b) > flushAt {
+		o.b = nil
+	}
+	s.end()
+}
+
+// writeUnknown sends an error in place of each reply in b. If b has only part of a reply, which
+// a large reply sent in pieces may leave, it sends nothing and closes the connection.
+func writeUnknown(conn transport.Conn, b []byte) {
+	from := bufio.NewReader(bytes.NewReader(b))
+	var out []byte
+	for {
+		v, err := resp.ReadReply(from, len(b))
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			conn.Close(errUnknown)
+			return
+		}
+		if v.Kind != '>' {
+			out = resp.AppendError(out, errUnknownOutcome)
+		}
+	}
+	conn.Write(out)
+}
+
+// errUnknown closes a connection on which half of a reply was sent.
+var errUnknown = errors.New("the outcome of a command is not known")
+
+// owing reports whether replies are held back.
+func (o *owed) owing() bool { return o != nil && o.waiting }
