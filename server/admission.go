@@ -37,24 +37,6 @@ const (
 	away             // it may run, but only where the node leads
 )
 
-// Reasons to check a command further, one bit each, so that one atomic load covers all of them.
-const (
-	specialMonitor uint32 = 1 << iota
-	specialPause
-	specialTimeEach  // time every command individually, for a low slowlog threshold
-	specialLoading   // the state is being loaded
-	specialMisconf   // the log cannot be written
-	specialFollowing // another node decides
-)
-
-func (srv *Server) setSpecial(bit uint32, on bool) {
-	if on {
-		srv.special.Or(bit)
-	} else {
-		srv.special.And(^bit)
-	}
-}
-
 // admit decides about the command that c.Args call, and sets c.cmd, nil if there is none. If it is refused, text is the error to reply with.
 func (c *call) admit(p phase, special uint32) (v verdict, text string) {
 	if p != inExec {
@@ -214,22 +196,4 @@ func allowedWhileSubscribed(cmd *command) bool {
 // session ends once it has sent the replies that it owes. A batch asks once, because it ends after a turn.
 func (s *session) mayBegin() bool {
 	return s.far == nil || s.far.Leased() || !s.life.Drain(uplink.ErrNoLease)
-}
-
-// undisturbed reports whether nothing but the command itself can make admit refuse it, so that commands run one after the other.
-func (s *session) undisturbed() bool {
-	return s.authed && s.replies == replyOn && !s.tracking.announced() && s.subs.Len() == 0 && s.srv.special.Load()|s.early == 0 && s.multi == nil
-}
-
-// admitAhead is admit for a command of one key that needs no later turn, while undisturbed holds. It returns the command and the
-// position of its key, 0 if admit is to be asked.
-func admitAhead(s *session, args [][]byte, keyMost int) (cmd *command, at int) {
-	cmd = s.find(args[0])
-	if cmd == nil || cmd.Flags&spec.Ahead == 0 || !cmd.ArityOK(len(args)) {
-		return nil, 0
-	}
-	if at = cmd.keyAhead(s, args); at == 0 || cmd.checkKey(args[at], keyMost) != "" {
-		return nil, 0
-	}
-	return cmd, at
 }

@@ -7,6 +7,7 @@ import (
 	"limitdb/resp"
 	"limitdb/server/handler"
 	"limitdb/server/request"
+	"limitdb/server/spec"
 )
 
 // ahead holds commands that were read but have not run yet. A decision on a key outside the
@@ -94,6 +95,24 @@ func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
 	a.n++
 }
 
+// undisturbed reports whether nothing but the command itself can make admit refuse it, so that commands run one after the other.
+func (s *session) undisturbed() bool {
+	return s.authed && s.replies == replyOn && !s.tracking.announced() && s.subs.Len() == 0 && s.srv.special.Load()|s.early == 0 && s.multi == nil
+}
+
+// admitAhead is admit for a command of one key that needs no later turn, while undisturbed holds. It returns the command and the
+// position of its key, 0 if admit is to be asked.
+func admitAhead(s *session, args [][]byte, keyMost int) (cmd *command, at int) {
+	cmd = s.find(args[0])
+	if cmd == nil || cmd.Flags&spec.Ahead == 0 || !cmd.ArityOK(len(args)) {
+		return nil, 0
+	}
+	if at = cmd.keyAhead(s, args); at == 0 || cmd.checkKey(args[at], keyMost) != "" {
+		return nil, 0
+	}
+	return cmd, at
+}
+
 // keyAhead returns which argument of a command that may be queued is its key; 0 if it has not exactly one. Of scripts, only
 // those with a handler in Go may be queued.
 func (c *command) keyAhead(s *session, args [][]byte) int {
@@ -157,21 +176,19 @@ func (a *ahead) empty() {
 	a.n, a.words, a.last, a.shaped = 0, a.words[:0], nil, false
 }
 
-// aheadPool lends a queue for one batch.
-type aheadPool struct{ pool sync.Pool }
-
-func (p *aheadPool) get() *ahead {
-	if a, ok := p.pool.Get().(*ahead); ok {
+// lendQueue returns a queue for one batch.
+func lendQueue(p *sync.Pool) *ahead {
+	if a, ok := p.Get().(*ahead); ok {
 		return a
 	}
 	return &ahead{words: make([][]byte, 0, aheadMost*8)}
 }
 
-// put takes a queue back. Its pointers into read buffers may point to overwritten bytes. They
+// takeQueue takes a queue back. Its pointers into read buffers may point to overwritten bytes. They
 // are harmless, because they are set again before they are read.
-func (p *aheadPool) put(a *ahead) {
+func takeQueue(p *sync.Pool, a *ahead) {
 	a.empty()
-	p.pool.Put(a)
+	p.Put(a)
 }
 
 // remembered is the last command that may be queued. Most clients repeat one command for different

@@ -15,10 +15,6 @@ import (
 	"limitdb/server/handler"
 )
 
-// flushAt is how many bytes of replies a batch collects before it hands them to the
-// connection, so that small queries with large replies cannot exceed the output limit unseen.
-const flushAt = 64 << 10
-
 // Data runs every complete command of b and writes the replies once.
 func (s *session) Data(b []byte) (more bool) {
 	defer s.contain()
@@ -45,6 +41,69 @@ func (s *session) Data(b []byte) (more bool) {
 	return more
 }
 
+// Resume implements transport.Session.
+func (s *session) Resume() (more bool) {
+	defer s.contain()
+	s.owed.release()
+	if !s.life.Open() {
+		return true
+	}
+	s.begin()
+	if s.pending != nil {
+		if !s.resumed() {
+			s.finish()
+			return s.roomWhileParked()
+		}
+		s.unpark()
+	}
+	s.rd.Feed(nil)
+	more = s.run()
+	s.finish()
+	return more
+}
+
+// resumed resumes what is pending, and drops the reply of a parked command that CLIENT REPLY
+// has silenced. It reports whether the command has finished.
+func (s *session) resumed() bool {
+	mark := len(s.call.Out)
+	s.call.Failed = false
+	away := s.fwd.away() // what comes from the leader waits for nothing here
+	done := s.pending.resume(s)
+	if cmd := s.pub.LastCmd.Load(); cmd != nil && !away {
+		s.tell(cmd, mark)
+	}
+	if done {
+		s.call.Table = nil
+	}
+	if s.mute {
+		s.call.Out = s.call.Out[:min(mark, len(s.call.Out))]
+		s.mute = !done
+	}
+	if done {
+		s.call.Out = append(s.call.Out, s.after...)
+		s.after = nil
+	}
+	return done
+}
+
+// roomWhileParked reports whether more input may be taken in meanwhile.
+func (s *session) roomWhileParked() bool {
+	return !s.yielded && int64(s.rd.Buffered()) < s.srv.set.ClientQueryBufferLimit.Get()
+}
+
+// EOF implements transport.Session. A parked command may still reply, and owed replies may
+// still be sent.
+func (s *session) EOF() (done bool) {
+	s.eof = true
+	if s.fwd.away() && s.rd.Buffered() == 0 && len(s.fwd.back) == 0 && s.fwd.stream != nil {
+		s.fwd.stream.End()
+	}
+	if s.pub.Waits.Load() != nil {
+		s.conn.Wake() // a client that has disconnected gives up its place
+	}
+	return s.pending == nil && !s.owed.owing()
+}
+
 func (s *session) begin() {
 	if s.srv.durable.InTurns() {
 		s.pub.Batches.Add(1) // before the flags are read: see Settle
@@ -59,14 +118,14 @@ func (s *session) begin() {
 		s.setReaderLimits()
 	}
 	if s.call.Out == nil {
-		s.call.Out = s.srv.buffers.get()
+		s.call.Out = lendBuffer(&s.srv.buffers)
 	}
 }
 
 // run executes the complete commands of the input.
 func (s *session) run() (more bool) {
-	queue := s.srv.queues.get()
-	defer s.srv.queues.put(queue)
+	queue := lendQueue(&s.srv.queues)
+	defer takeQueue(&s.srv.queues, queue)
 	quiet, collected := s.undisturbed(), false
 	var args [][]byte
 	var err error
@@ -138,7 +197,7 @@ func (s *session) finish() {
 	s.flush()
 	s.end()
 	s.addTally()
-	s.srv.buffers.put(s.call.Out)
+	takeBuffer(&s.srv.buffers, s.call.Out)
 	s.call.Out = nil
 
 	since := s.pub.PartialSince.Load()
@@ -158,24 +217,6 @@ func (s *session) finish() {
 func (s *session) addTally() {
 	if !s.tally.Empty() {
 		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.Now-s.slow)
-	}
-}
-
-// flush hands the replies to the connection, and closes a client that does not read them.
-func (s *session) flush() {
-	told := s.told
-	s.told, s.kept = false, 0
-	if len(s.call.Out) == 0 {
-		return
-	}
-	s.stripe.Out.Add(uint64(len(s.call.Out)))
-	if (told || s.owed.owing()) && s.hold(told) {
-		return
-	}
-	s.conn.Write(s.call.Out)
-	s.call.Out = s.call.Out[:0]
-	if s.life.Open() && s.conn.Pending() > s.OutputLimit() {
-		s.pub.CloseForOutput()
 	}
 }
 
@@ -251,23 +292,23 @@ func looksLikeTLS(b []byte) bool {
 	return len(b) >= 3 && b[0] == 0x16 && b[1] == 0x03 && b[2] <= 0x04
 }
 
-// bufferPool holds reply buffers for reuse, so that an idle client holds none.
-type bufferPool struct{ pool sync.Pool }
-
+// The server lends buffers for replies, so that an idle client holds none.
 const (
 	bufferSize = 16 << 10
 	bufferKeep = 256 << 10 // larger ones are left to the garbage collector
 )
 
-func (p *bufferPool) get() []byte {
-	if b, ok := p.pool.Get().(*[bufferSize]byte); ok {
+// lendBuffer returns an empty buffer.
+func lendBuffer(p *sync.Pool) []byte {
+	if b, ok := p.Get().(*[bufferSize]byte); ok {
 		return b[:0]
 	}
 	return make([]byte, 0, bufferSize)
 }
 
-func (p *bufferPool) put(b []byte) {
+// takeBuffer takes a buffer back.
+func takeBuffer(p *sync.Pool, b []byte) {
 	if cap(b) >= bufferSize && cap(b) <= bufferKeep {
-		p.pool.Put((*[bufferSize]byte)(b[:bufferSize]))
+		p.Put((*[bufferSize]byte)(b[:bufferSize]))
 	}
 }

@@ -59,6 +59,32 @@ func (c *command) sub(name []byte) *command {
 	return nil
 }
 
+// resolve returns the command or subcommand that args call, and nil if there is no such command.
+func (t *commands) resolve(args [][]byte) (cmd *command, text string) {
+	if cmd = t.find(args[0]); cmd == nil {
+		return nil, ""
+	}
+	return cmd.resolve(args)
+}
+
+// resolve returns the command or subcommand that args call; args begin with c's name. If
+// there is none, or the number of arguments is wrong, text is the error to reply with.
+func (c *command) resolve(args [][]byte) (cmd *command, text string) {
+	if len(c.subs) > 0 && len(args) > 1 {
+		sub := c.sub(args[1])
+		if sub == nil && !c.runs() {
+			return c, c.NoSubcommand(args[1])
+		}
+		if sub != nil {
+			c = sub
+		}
+	}
+	if !c.ArityOK(len(args)) || !c.runs() {
+		return c, c.WrongArity()
+	}
+	return c, ""
+}
+
 // help lists the subcommands of the container that was called.
 func help(c *call) { c.srv.table.Help(c.inner()) }
 

@@ -36,25 +36,23 @@ type multi struct {
 	lost   bool
 }
 
-// multiPool lends a multi from MULTI to EXEC.
-type multiPool struct{ pool sync.Pool }
-
-func (p *multiPool) get() *multi {
-	if m, ok := p.pool.Get().(*multi); ok {
+// lendMulti returns a multi for the time from MULTI to EXEC.
+func lendMulti(p *sync.Pool) *multi {
+	if m, ok := p.Get().(*multi); ok {
 		return m
 	}
 	return &multi{}
 }
 
-// put takes m back after its EXEC, and with it the memory of a few short commands.
-func (p *multiPool) put(m *multi) {
+// takeMulti takes m back after its EXEC, and with it the memory of a few short commands.
+func takeMulti(p *sync.Pool, m *multi) {
 	if cap(m.text) > textRoom || cap(m.words) > wordRoom || cap(m.queued) > wordRoom {
 		return
 	}
 	clear(m.queued)
 	clear(m.words)
 	*m = multi{queued: m.queued[:0], text: m.text[:0], words: m.words[:0]}
-	p.pool.Put(m)
+	p.Put(m)
 }
 
 // waitsForExec is a command that waits for EXEC.
@@ -187,7 +185,7 @@ func multiCommand(c *call) {
 		c.Fail("ERR MULTI calls can not be nested")
 		return
 	case s.multi == nil:
-		s.multi = c.srv.multis.get()
+		s.multi = lendMulti(&c.srv.multis)
 	}
 	s.multi.open = true
 	s.showMulti()
@@ -238,7 +236,7 @@ func execCommand(c *call) {
 		return
 	}
 	m := s.multi
-	defer c.srv.multis.put(m)
+	defer takeMulti(&c.srv.multis, m)
 	defer s.endMulti()
 	if m.broken {
 		c.Fail("EXECABORT Transaction discarded because of previous errors.")

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"limitdb/resp"
+	"limitdb/server/clients"
 	"limitdb/server/spec"
 	"limitdb/transport"
 )
@@ -55,6 +56,28 @@ func (s *session) tellFirst(cmd *spec.Command, mark int) {
 func (s *session) tellAll(mark int) {
 	if !s.told {
 		s.told, s.quiet = true, mark
+	}
+}
+
+// flushAt is how many bytes of replies a batch collects before it hands them to the
+// connection, so that small queries with large replies cannot exceed the output limit unseen.
+const flushAt = 64 << 10
+
+// flush hands the replies to the connection, and closes a client that does not read them.
+func (s *session) flush() {
+	told := s.told
+	s.told, s.kept = false, 0
+	if len(s.call.Out) == 0 {
+		return
+	}
+	s.stripe.Out.Add(uint64(len(s.call.Out)))
+	if (told || s.owed.owing()) && s.hold(told) {
+		return
+	}
+	s.conn.Write(s.call.Out)
+	s.call.Out = s.call.Out[:0]
+	if s.life.Open() && s.conn.Pending() > s.OutputLimit() {
+		s.pub.CloseForOutput()
 	}
 }
 
@@ -167,3 +190,13 @@ var errUnknown = errors.New("the outcome of a command is not known")
 
 // owing reports whether replies are held back.
 func (o *owed) owing() bool { return o != nil && o.waiting }
+
+// end closes the connection if no more replies will come.
+func (s *session) end() {
+	if s.eof && s.pending == nil {
+		s.life.Drain(clients.ErrEOF)
+	}
+	if s.life.Draining() && !s.owed.owing() {
+		s.conn.CloseAfterFlush(s.life.Reason())
+	}
+}

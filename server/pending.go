@@ -31,11 +31,6 @@ import (
 // transport.Life holds the state of the connection. To close a connection after its last reply,
 // the session drains it with the reason. It also does so after the last command of a peer that
 // has finished sending. end closes the connection once no reply is owed (owed.go).
-type pending interface {
-	// resume goes on after a wake-up, whatever has caused it, and reports whether the wait is over. It may have replied then. Instead
-	// it may have given the session something else to wait for.
-	resume(s *session) (done bool)
-}
 
 // park stops the session until p is over. Every wake-up resumes p.
 func (s *session) park(p pending) {
@@ -59,79 +54,6 @@ func (s *session) unpark() {
 type nextTurn struct{}
 
 func (nextTurn) resume(*session) bool { return true }
-
-// Resume implements transport.Session.
-func (s *session) Resume() (more bool) {
-	defer s.contain()
-	s.owed.release()
-	if !s.life.Open() {
-		return true
-	}
-	s.begin()
-	if s.pending != nil {
-		if !s.resumed() {
-			s.finish()
-			return s.roomWhileParked()
-		}
-		s.unpark()
-	}
-	s.rd.Feed(nil)
-	more = s.run()
-	s.finish()
-	return more
-}
-
-// resumed resumes what is pending, and drops the reply of a parked command that CLIENT REPLY
-// has silenced. It reports whether the command has finished.
-func (s *session) resumed() bool {
-	mark := len(s.call.Out)
-	s.call.Failed = false
-	away := s.fwd.away() // what comes from the leader waits for nothing here
-	done := s.pending.resume(s)
-	if cmd := s.pub.LastCmd.Load(); cmd != nil && !away {
-		s.tell(cmd, mark)
-	}
-	if done {
-		s.call.Table = nil
-	}
-	if s.mute {
-		s.call.Out = s.call.Out[:min(mark, len(s.call.Out))]
-		s.mute = !done
-	}
-	if done {
-		s.call.Out = append(s.call.Out, s.after...)
-		s.after = nil
-	}
-	return done
-}
-
-// roomWhileParked reports whether more input may be taken in meanwhile.
-func (s *session) roomWhileParked() bool {
-	return !s.yielded && int64(s.rd.Buffered()) < s.srv.set.ClientQueryBufferLimit.Get()
-}
-
-// EOF implements transport.Session. A parked command may still reply, and owed replies may
-// still be sent.
-func (s *session) EOF() (done bool) {
-	s.eof = true
-	if s.fwd.away() && s.rd.Buffered() == 0 && len(s.fwd.back) == 0 && s.fwd.stream != nil {
-		s.fwd.stream.End()
-	}
-	if s.pub.Waits.Load() != nil {
-		s.conn.Wake() // a client that has disconnected gives up its place
-	}
-	return s.pending == nil && !s.owed.owing()
-}
-
-// end closes the connection if no more replies will come.
-func (s *session) end() {
-	if s.eof && s.pending == nil {
-		s.life.Drain(clients.ErrEOF)
-	}
-	if s.life.Draining() && !s.owed.owing() {
-		s.conn.CloseAfterFlush(s.life.Reason())
-	}
-}
 
 // heldBack is a command that a pause holds back.
 type heldBack struct{ args [][]byte }

@@ -38,9 +38,9 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"error-of-exec-told-at-once", "multi.go", "!c.Undecided {", "false {", "TestDeposedLeaderTellsNoError"},
 		{"effect-happens-twice", "command.go", "		t.Begin(et)\n", "		t.Txn, t.Err = et, nil\n", "TestEffectsHappenOnce"},
 		{"effect-of-what-is-not-stored", "command.go", "t.Over(c.inner(), err == nil)", "t.Over(c.inner(), true)", "TestEffectsHappenOnce"},
-		{"reply-lets-go-of-itself", "batch.go", "if (told || s.owed.owing()) && s.hold(told) {", "if told && s.owed.owing() && s.hold(told) {", "TestRepliesWaitForTheDisk"},
-		{"reply-passes-those-owed", "batch.go", "if (told || s.owed.owing()) && s.hold(told) {", "if told && s.hold(told) {", "TestRepliesWaitForTheDisk"},
-		{"reply-after-a-wait-let-go-too-early", "pending.go", "cmd != nil && !away {", "cmd != nil && away {", "TestRepliesWaitForTheDisk"},
+		{"reply-lets-go-of-itself", "owed.go", "if (told || s.owed.owing()) && s.hold(told) {", "if told && s.owed.owing() && s.hold(told) {", "TestRepliesWaitForTheDisk"},
+		{"reply-passes-those-owed", "owed.go", "if (told || s.owed.owing()) && s.hold(told) {", "if told && s.hold(told) {", "TestRepliesWaitForTheDisk"},
+		{"reply-after-a-wait-let-go-too-early", "batch.go", "cmd != nil && !away {", "cmd != nil && away {", "TestRepliesWaitForTheDisk"},
 		{"watch-of-another-leader", "forward.go", "m.lost || m.stream != nil && m.stream != st", "m.lost", "TestForwardedWatch"},
 		{"watch-of-a-leader-that-was", "multi.go", "m.stream != nil || following", "following", "TestForwardedWatch"},
 	})

@@ -324,19 +324,6 @@ func (s *session) executeOne(args [][]byte) {
 	s.invoke(cmd, args, special)
 }
 
-// find returns the command of that name, or nil. A pipeline usually repeats one command, so
-// find compares the last one first.
-func (s *session) find(name []byte) *command {
-	if s.last != nil && bytes.Equal(name, s.lastName) {
-		return s.last
-	}
-	cmd := s.srv.table.find(name)
-	if cmd != nil {
-		s.last, s.lastName = cmd, append(s.lastName[:0], name...)
-	}
-	return cmd
-}
-
 // unknown replies to a command that there is not.
 func (s *session) unknown(args [][]byte) {
 	s.multi.breaks()
@@ -350,32 +337,6 @@ func (s *session) unknown(args [][]byte) {
 		return
 	}
 	s.call.Fail(s.srv.unknownCommand(args))
-}
-
-// resolve returns the command or subcommand that args call, and nil if there is no such command.
-func (t *commands) resolve(args [][]byte) (cmd *command, text string) {
-	if cmd = t.find(args[0]); cmd == nil {
-		return nil, ""
-	}
-	return cmd.resolve(args)
-}
-
-// resolve returns the command or subcommand that args call; args begin with c's name. If
-// there is none, or the number of arguments is wrong, text is the error to reply with.
-func (c *command) resolve(args [][]byte) (cmd *command, text string) {
-	if len(c.subs) > 0 && len(args) > 1 {
-		sub := c.sub(args[1])
-		if sub == nil && !c.runs() {
-			return c, c.NoSubcommand(args[1])
-		}
-		if sub != nil {
-			c = sub
-		}
-	}
-	if !c.ArityOK(len(args)) || !c.runs() {
-		return c, c.WrongArity()
-	}
-	return c, ""
 }
 
 // closeCrossProtocol closes the connection of a client that speaks another protocol.

@@ -5,6 +5,7 @@ package server
 
 import (
 	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	"limitdb/config"
@@ -109,23 +110,21 @@ type Server struct {
 	runID    string
 	started  int64 // ns of Unix time
 
-	table    *commands
-	counts   *stats.Counters
-	counters counters
-	slowlog  slowlog.Log
-	latency  latency.Monitor
-	lengths  atomic.Uint32 // counts changes of the limits on client input
-	monitors monitor.Set
-	pause    pause.Pause
-	clients  *clients.Set
-	buffers  bufferPool
-	queues   aheadPool
-	multis   multiPool
-	rules    *rulebook.Book
-	scripts  scripts.Cache
-	bounds   script.Bounds // of one run of a script
-	wide     func(name []byte) bool
-	long     func(name []byte) bool
+	table                   *commands
+	counts                  *stats.Counters
+	counters                counters
+	slowlog                 slowlog.Log
+	latency                 latency.Monitor
+	lengths                 atomic.Uint32 // counts changes of the limits on client input
+	monitors                monitor.Set
+	pause                   pause.Pause
+	clients                 *clients.Set
+	buffers, queues, multis sync.Pool // of *[bufferSize]byte, *ahead, *multi
+	rules                   *rulebook.Book
+	scripts                 scripts.Cache
+	bounds                  script.Bounds // of one run of a script
+	wide                    func(name []byte) bool
+	long                    func(name []byte) bool
 
 	auth   *auth.Guard
 	redact redact.Redactor
@@ -172,6 +171,24 @@ func (srv *Server) Rules() *rulebook.Book { return srv.rules }
 
 // MostUnsent returns the number of unsent bytes above which the transport stops reading from a client.
 func (srv *Server) MostUnsent() int64 { return srv.clients.MostUnsent() }
+
+// Reasons to check a command further, one bit each, so that one atomic load covers all of them.
+const (
+	specialMonitor uint32 = 1 << iota
+	specialPause
+	specialTimeEach  // time every command individually, for a low slowlog threshold
+	specialLoading   // the state is being loaded
+	specialMisconf   // the log cannot be written
+	specialFollowing // another node decides
+)
+
+func (srv *Server) setSpecial(bit uint32, on bool) {
+	if on {
+		srv.special.Or(bit)
+	} else {
+		srv.special.And(^bit)
+	}
+}
 
 // SetLoading sets whether the state is being loaded. While it is, the server refuses all but a
 // few commands with -LOADING. Loading may set the clock, and the engine must not remember an

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 
 	"limitdb/internal/stats"
@@ -71,6 +72,13 @@ type session struct {
 	pub clients.Client // what other goroutines see
 }
 
+// pending is what a session waits for: see pending.go.
+type pending interface {
+	// resume goes on after a wake-up, whatever has caused it, and reports whether the wait is over. It may have replied then. Instead
+	// it may have given the session something else to wait for.
+	resume(s *session) (done bool)
+}
+
 type replyMode uint8
 
 const (
@@ -95,6 +103,19 @@ func (s *session) beginTurn() {
 	if s.turn = turn; !leads {
 		s.early |= specialFollowing
 	}
+}
+
+// find returns the command of that name, or nil. A pipeline usually repeats one command, so
+// find compares the last one first.
+func (s *session) find(name []byte) *command {
+	if s.last != nil && bytes.Equal(name, s.lastName) {
+		return s.last
+	}
+	cmd := s.srv.table.find(name)
+	if cmd != nil {
+		s.last, s.lastName = cmd, append(s.lastName[:0], name...)
+	}
+	return cmd
 }
 
 const (
