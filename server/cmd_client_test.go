@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"limitdb/server/clients"
+	"limitdb/server/durable"
 	"limitdb/server/spec"
 )
 
@@ -187,11 +188,11 @@ func TestShutdownAndNoPersistence(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
 	c.steps(ts,
-		[2]string{"SAVE", "-" + errNoPersistence},
-		[2]string{"BGSAVE", "-" + errNoPersistence},
-		[2]string{"BGREWRITEAOF", "-" + errNoPersistence},
+		[2]string{"SAVE", "-" + durable.ErrNone},
+		[2]string{"BGSAVE", "-" + durable.ErrNone},
+		[2]string{"BGREWRITEAOF", "-" + durable.ErrNone},
 		[2]string{"LASTSAVE", "1600000000"},
-		[2]string{"SHUTDOWN SAVE", "-" + errNoPersistence},
+		[2]string{"SHUTDOWN SAVE", "-" + durable.ErrNone},
 		[2]string{"SHUTDOWN SOON", "-" + spec.ErrSyntax},
 		[2]string{"SHUTDOWN SAVE NOSAVE", "-" + spec.ErrSyntax},
 	)

@@ -60,9 +60,10 @@ func ping(c *call) {
 
 func reset(c *call) {
 	c.srv.monitors.Remove(&c.client.pub)
-	c.client.dropSubscriptions()
+	c.client.subs.Clear()
+	c.client.pub.CountSubs()
 	c.client.track(nil)
-	c.client.endMulti()
+	c.client.multi.end(c.client)
 	c.client.replies = replyOn
 	c.client.fwd.close()
 	c.client.knowsClusters, c.client.readOnly = false, false

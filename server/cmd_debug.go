@@ -67,7 +67,7 @@ func debugSleep(c *call) {
 // sleep replies OK after d, unless the client has gone by then.
 func (c *call) sleep(d time.Duration) {
 	cmd, gone := c.cmd, c.client.leaves()
-	c.client.Background(func() error {
+	c.Client.Background(func() error {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		select {

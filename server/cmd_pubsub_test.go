@@ -91,21 +91,21 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	for i := range pubsub.MaxNames {
 		c.replies("SUBSCRIBE", fmt.Sprint(i))
 	}
-	if got := c.replies("PSUBSCRIBE", "one*"); got != "-"+errTooManyChannels+" " {
+	if got := c.replies("PSUBSCRIBE", "one*"); got != "-"+pubsub.ErrTooManyChannels+" " {
 		t.Errorf("%q", got)
 	}
 	if got := c.replies("SUBSCRIBE", "5"); got != fmt.Sprintf(">3 $9 subscribe $1 5 :%d ", pubsub.MaxNames) { // it has that one
 		t.Errorf("%q", got)
 	}
 	c.replies("UNSUBSCRIBE", "7")
-	if got := c.replies("SUBSCRIBE", "x", "y"); got != fmt.Sprintf(">3 $9 subscribe $1 x :%d -%s ", pubsub.MaxNames, errTooManyChannels) {
+	if got := c.replies("SUBSCRIBE", "x", "y"); got != fmt.Sprintf(">3 $9 subscribe $1 x :%d -%s ", pubsub.MaxNames, pubsub.ErrTooManyChannels) {
 		t.Errorf("%q", got)
 	}
 	c.replies("UNSUBSCRIBE")
 	long := strings.Repeat("x", pubsub.MaxBytes/2)
 	c.replies("SUBSCRIBE", "a"+long[1:])
 	c.replies("SUBSCRIBE", "b"+long[1:])
-	if got := c.replies("SUBSCRIBE", "c"); got != "-"+errTooManyChannels+" " {
+	if got := c.replies("SUBSCRIBE", "c"); got != "-"+pubsub.ErrTooManyChannels+" " {
 		t.Errorf("%q", got)
 	}
 	if c.s.subs.Len() != 2 || c.s.subs.Bytes() != pubsub.MaxBytes || c.s.pub.SubCount() != 2 {
@@ -161,7 +161,7 @@ func TestPublishInSteps(t *testing.T) {
 		}
 	}
 	c.conn.yields = 0
-	if got, want := line(c.do("PUBLISH", long+"x", "text")), "-"+fmt.Sprintf(errChannelForPatterns, len(long)); got != want || c.conn.yields > 0 {
+	if got, want := line(c.do("PUBLISH", long+"x", "text")), "-"+fmt.Sprintf(pubsub.ErrChannelForPatterns, len(long)); got != want || c.conn.yields > 0 {
 		t.Errorf("%s after %d turns", got, c.conn.yields)
 	}
 	c.conn.turn = time.Hour
@@ -176,7 +176,7 @@ func TestPublishInSteps(t *testing.T) {
 	for _, h := range heard {
 		h.do("RESET")
 	}
-	if got, want := line(c.do("PUBLISH", strings.Repeat("x", pubsub.MaxBytes+1), "text")), "-"+errLongChannel; got != want {
+	if got, want := line(c.do("PUBLISH", strings.Repeat("x", pubsub.MaxBytes+1), "text")), "-"+pubsub.ErrLongChannel; got != want {
 		t.Error(got)
 	}
 	if got := line(c.do("PUBLISH", strings.Repeat("x", pubsub.MaxBytes), "text")); got != "0" {
@@ -207,27 +207,26 @@ func TestSearchWhilePatternsChange(t *testing.T) {
 		channel := []byte(strings.Repeat("x", pubsub.MaxBytes/4)) // a few patterns make a step
 		var all []*pubsub.Subscriptions
 		for i := range 20 {
-			b := &pubsub.Subscriptions{Topics: topics}
-			b.Owner = b
+			b := &pubsub.Subscriptions{Topics: topics, Owner: new(clients.Client)}
 			b.Add(pubsub.Pattern, fmt.Append(nil, "*x", strings.Repeat("*", i)))
 			all = append(all, b)
 		}
-		search, left := topics.Search(pubsub.Channel, channel), map[any]int{}
+		search, left := topics.Search(pubsub.Channel, channel), map[pubsub.Subscriber]int{}
 		for step := 0; !search.Step(); step++ {
 			i := rapid.IntRange(0, len(all)-1).Draw(t, "who")
 			all[i].Clear()
-			left[all[i]] = 1
+			left[all[i].Owner] = 1
 			if rapid.Bool().Draw(t, "comes back") {
 				all[i].Add(pubsub.Pattern, fmt.Append(nil, "*x", strings.Repeat("*", i)))
 			}
 		}
-		got := map[any]int{}
+		got := map[pubsub.Subscriber]int{}
 		for _, r := range search.All {
 			got[r.Owner]++
 		}
 		for i, b := range all {
-			if got[b] > 1 || got[b]+left[b] == 0 {
-				t.Fatalf("subscriber %d: %d times", i, got[b])
+			if got[b.Owner] > 1 || got[b.Owner]+left[b.Owner] == 0 {
+				t.Fatalf("subscriber %d: %d times", i, got[b.Owner])
 			}
 		}
 	})

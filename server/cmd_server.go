@@ -10,6 +10,7 @@ import (
 	"limitdb/config"
 	"limitdb/internal/glob"
 	"limitdb/resp"
+	"limitdb/server/durable"
 	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
@@ -76,7 +77,7 @@ func shutdown(c *call) {
 	case save && noSave:
 		c.Fail(spec.ErrSyntax)
 		return
-	case save && !c.keeps():
+	case save && !c.srv.durable.Keeps(c.inner()):
 		return
 	}
 	if c.srv.opts.Shutdown == nil {
@@ -93,97 +94,6 @@ func shutdown(c *call) {
 	}()
 }
 
-// Snapshots and backups.
-func saveRows() []row {
-	cmd, quick := handler.Rows[call]("server", "O(N) where N is the number of keys", 0), handler.Rows[call]("server", "O(1)", 0)
-	return []row{
-		cmd("SAVE", 1, spec.Client|spec.Admin, "Writes a snapshot and returns when it is durable. Other connections are served meanwhile.", save),
-		cmd("BGSAVE", -1, spec.Admin, "Writes a snapshot in the background.", bgSave, spec.Optional(spec.Word("SCHEDULE"))),
-		cmd("BGREWRITEAOF", 1, spec.Admin, "Writes a snapshot in the background, and drops the log before it.", func(c *call) {
-			c.background("Background append only file rewriting started")
-		}),
-		quick("LASTSAVE", 1, spec.Fast|spec.Loading|spec.Stale, "Returns the time of the last snapshot in Unix seconds, or of the server's start if there is none.", lastSave),
-		quick("BACKUP", 2, spec.Client|spec.Admin, "Copies the data to a new folder below dir, by hard links; returns its path.", backup, spec.Text("folder")),
-	}
-}
-
-// keeps reports whether the server keeps its state on disk. If not, it replies with an error.
-func (c *call) keeps() bool {
-	if c.srv.durable.Figures().Kept {
-		return true
-	}
-	c.Fail(errNoPersistence)
-	return false
-}
-
-func save(c *call) {
-	if c.keeps() {
-		c.client.Background(c.srv.durable.Snapshot, c.okOrFail)
-	}
-}
-
-func bgSave(c *call) {
-	if len(c.Args) > 2 || len(c.Args) == 2 && !resp.EqualFold(c.Args[1], "SCHEDULE") {
-		c.Fail(spec.ErrSyntax)
-		return
-	}
-	c.background("Background saving started")
-}
-
-// background begins a snapshot that no client waits for.
-func (c *call) background(reply string) {
-	if !c.keeps() {
-		return
-	}
-	srv := c.srv
-	if srv.durable.Stats().Snapshotting || !srv.durable.Snapshotting.CompareAndSwap(false, true) {
-		c.Fail(errSnapshotting)
-		return
-	}
-	go func() {
-		defer srv.durable.Snapshotting.Store(false)
-		srv.Snapshot()
-	}()
-	c.Simple(reply)
-}
-
-// Snapshot writes a snapshot and blocks until it is durable. It logs a failure. It does nothing
-// while the state is being loaded or another snapshot is being written.
-func (srv *Server) Snapshot() {
-	if srv.durable.Figures().Loading {
-		return
-	}
-	if err := srv.durable.Snapshot(); err != nil && !errors.Is(err, ErrSnapshotting) {
-		srv.log.Error("a snapshot failed", "err", err)
-	}
-}
-
-func lastSave(c *call) {
-	at := c.srv.started
-	if st := c.srv.durable.Figures(); st.LastSnapshot > 0 {
-		at = st.LastSnapshot
-	}
-	c.Int(at / int64(time.Second))
-}
-
-func backup(c *call) {
-	if !c.keeps() {
-		return
-	}
-	name := string(c.Args[1])
-	var path string
-	c.client.Background(func() (err error) {
-		path, err = c.srv.durable.Backup(name)
-		return err
-	}, func(err error) {
-		if err != nil {
-			c.okOrFail(err)
-			return
-		}
-		c.Text(path)
-	})
-}
-
 // CONFIG: the directives at run time.
 func configRows() []row {
 	sub := handler.Rows[call]("server", "O(n) for n directives", spec.Admin|spec.Loading|spec.Stale)
@@ -193,7 +103,7 @@ func configRows() []row {
 		sub("SET", -4, spec.Client, "Sets directives: all of those given, or none.", configSet,
 			spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{spec.Text("parameter"), spec.Text("value")}}),
 		sub("REWRITE", 2, spec.Client, "Writes the current values to the configuration file.", func(c *call) {
-			c.client.Background(c.srv.registry.Rewrite, c.okOrFail)
+			c.Client.Background(c.srv.registry.Rewrite, func(err error) { durable.Reply(c.inner(), err) })
 		}),
 		sub("RESETSTAT", 2, 0, "Resets the statistics of INFO.", resetStat),
 	)}
@@ -249,11 +159,11 @@ func configSet(c *call) {
 	if !kept && !opens(pairs) { // these take time, for the disk or to look up a host name
 		if done, err := c.srv.registry.TrySet(pairs...); done {
 			c.client.setReaderLimits() // for what follows in this batch
-			c.okOrFail(err)
+			durable.Reply(c.inner(), err)
 			return
 		}
 	}
-	c.client.Background(set, c.okOrFail)
+	c.Client.Background(set, func(err error) { durable.Reply(c.inner(), err) })
 }
 
 // switches returns the name of the first directive in pairs that turns the log on or off, or "".
@@ -271,16 +181,4 @@ func opens(pairs []config.Pair) bool {
 	return slices.ContainsFunc(pairs, func(p config.Pair) bool {
 		return strings.EqualFold(p.Name, "bind") || strings.EqualFold(p.Name, "port")
 	})
-}
-
-// okOrFail replies with OK if err is nil, and otherwise with the error.
-func (c *call) okOrFail(err error) {
-	switch {
-	case err == nil:
-		c.OK()
-	case errors.Is(err, ErrSnapshotting):
-		c.Fail(errSnapshotting)
-	default:
-		c.Fail("ERR " + spec.Plain(err))
-	}
 }

@@ -37,7 +37,7 @@ func wait(c *call) {
 	}
 	ms, _ := resp.ParseInt(c.Args[2]) // goodTimeout has checked it
 	turn, others, gone := c.client.turn, 0, c.client.leaves()
-	c.client.Background(func() error {
+	c.Client.Background(func() error {
 		done := make(chan error, 1)
 		if c.srv.durable.Wait(turn, func(err error) { done <- err }) {
 			c.srv.durable.Kick()
@@ -117,7 +117,7 @@ func (c *call) logged() bool { return c.srv.durable.Figures().Log }
 func (c *call) waitSync(timeout []byte) {
 	ms, _ := resp.ParseInt(timeout) // goodTimeout has checked it
 	d, gone := &c.srv.durable, c.client.leaves()
-	c.client.Background(func() error {
+	c.Client.Background(func() error {
 		done := d.Syncs.Join(d.Sync)
 		err := within(done, ms, gone)
 		if err == errLate {

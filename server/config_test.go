@@ -63,8 +63,8 @@ func TestOutputLimitByClass(t *testing.T) {
 func TestNoOutputLimit(t *testing.T) {
 	ts := newTestServer(t, "client-output-buffer-limit normal 0 0 0", "maxmemory-clients 10%", "maxmemory 1gb")
 	c := ts.client()
-	if c.s.OutputLimit() != math.MaxInt64 || ts.MostUnsent() != (1<<30)/10/4*3 {
-		t.Errorf("the limit is %d, %d stop reading", c.s.OutputLimit(), ts.MostUnsent())
+	if c.s.pub.OutputLimit() != math.MaxInt64 || ts.MostUnsent() != (1<<30)/10/4*3 {
+		t.Errorf("the limit is %d, %d stop reading", c.s.pub.OutputLimit(), ts.MostUnsent())
 	}
 	c.conn.mu.Lock()
 	c.conn.pending, c.conn.progress = 100<<20, ts.clock.Now()
@@ -158,15 +158,15 @@ func TestLatencyMonitor(t *testing.T) {
 	c := ts.client()
 	ping, keys := ts.table.find([]byte("PING")), ts.table.find([]byte("KEYS"))
 	const ms = int64(time.Millisecond)
-	ts.offerLatency(ping, testStart, 500*ms)
+	ts.latency.Offer(&ping.Command, testStart, 500*ms)
 	c.steps(ts, [2]string{"LATENCY LATEST", "[]"}, [2]string{"CONFIG SET latency-monitor-threshold 10", "OK"})
 	if ts.special.Load()&specialTimeEach == 0 {
 		t.Error("commands are not timed by themselves")
 	}
 	for i, took := range []int64{9, 10, 30, 20} {
-		ts.offerLatency(ping, testStart+int64(i/3)*int64(time.Second), took*ms)
+		ts.latency.Offer(&ping.Command, testStart+int64(i/3)*int64(time.Second), took*ms)
 	}
-	ts.offerLatency(keys, testStart, 11*ms)
+	ts.latency.Offer(&keys.Command, testStart, 11*ms)
 	c.steps(
 		ts,
 		[2]string{"LATENCY LATEST", `[["command" 1600000000 11 11] ["fast-command" 1600000001 20 30]]`},
@@ -176,7 +176,7 @@ func TestLatencyMonitor(t *testing.T) {
 		[2]string{"LATENCY LATEST", `[["fast-command" 1600000001 20 30]]`},
 	)
 	for i := range int64(2 * 160) {
-		ts.offerLatency(ping, testStart+i*int64(time.Second), 50*ms)
+		ts.latency.Offer(&ping.Command, testStart+i*int64(time.Second), 50*ms)
 	}
 	if n := len(c.do("LATENCY", "HISTORY", "fast-command").Elems); n != 160 {
 		t.Errorf("%d samples are kept", n)

@@ -340,7 +340,7 @@ func TestSave(t *testing.T) {
 	}
 	c.raw("SAVE\r\n")
 	d.saving <- ErrSnapshotting
-	if got := c.resume(); got != "-"+errSnapshotting+"\r\n" {
+	if got := c.resume(); got != "-"+durable.ErrBusy+"\r\n" {
 		t.Errorf("%q", got)
 	}
 	c.raw("SAVE\r\n")
@@ -363,7 +363,7 @@ func TestSave(t *testing.T) {
 	c.steps(
 		ts,
 		[2]string{"BGSAVE", "Background saving started"},
-		[2]string{"BGSAVE", "-" + errSnapshotting},
+		[2]string{"BGSAVE", "-" + durable.ErrBusy},
 		[2]string{"BGSAVE NOW", "-" + spec.ErrSyntax},
 		[2]string{"LASTSAVE", "1600000090"},
 	)
@@ -519,7 +519,7 @@ func TestNothingIsKept(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
 	for _, cmd := range []string{"SAVE", "BGSAVE", "BGREWRITEAOF", "BACKUP x", "SHUTDOWN SAVE"} {
-		c.steps(ts, [2]string{cmd, "-" + errNoPersistence})
+		c.steps(ts, [2]string{cmd, "-" + durable.ErrNone})
 	}
 	c.steps(
 		ts,

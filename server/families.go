@@ -1,9 +1,11 @@
 package server
 
 import (
+	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/keys"
 	"limitdb/server/limits"
+	"limitdb/server/pubsub"
 	"limitdb/server/spec"
 	"limitdb/server/table"
 	"limitdb/server/values"
@@ -44,7 +46,7 @@ func (srv *Server) families(t *table.Table) [][]row {
 		connectionRows(),
 		clientRows(),
 		serverRows(),
-		saveRows(),
+		adapted(srv.durable.Rows(srv.started, srv.Snapshot), (*call).inner),
 		adapted(srv.opts.Backups.Rows(), (*call).inner),
 		configRows(),
 		debugRows(),
@@ -55,7 +57,13 @@ func (srv *Server) families(t *table.Table) [][]row {
 		adapted(t.Rows(), (*call).inner),
 		adapted(srv.opts.Replication.Rows(func() error { return srv.durable.Snapshot() }), (*call).inner),
 		waitRows(),
-		pubsubRows(),
+		adapted(srv.topics.Rows(func(c *handler.Call, do func(*pubsub.Subscriptions), end func()) {
+			srv.clients.Walk(c, 1, func(other *clients.Client) {
+				if other.SubCount() > 0 {
+					do(other.Subs)
+				}
+			}, end)
+		}), (*call).inner),
 	)
 }
 

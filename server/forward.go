@@ -308,7 +308,7 @@ func (f *forwarding) again() {
 	again := f.batch[from:]
 	if s.multi = cmp.Or(f.multi, s.multi); f.multi != nil {
 		again = resp.AppendCommand(nil, "EXEC")
-		s.showMulti()
+		s.multi.show(s)
 	}
 	f.back = slices.Concat(again, f.back)
 	f.drop()
@@ -405,7 +405,7 @@ func (f *forwarding) exec(cmd *command, args [][]byte) bool {
 	f.muted, f.skip = s.replies != replyOn || s.mute, s.replies == replySkipping
 	s.early |= specialFollowing
 	s.multi = nil
-	s.showMulti()
+	s.multi.show(s)
 	s.pub.LastCmd.Store(&cmd.Command)
 	f.depart()
 	return true

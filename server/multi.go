@@ -110,8 +110,7 @@ func (m *multi) breaks() {
 }
 
 // enqueue keeps a command that admit has admitted for EXEC.
-func (s *session) enqueue(cmd *command, args [][]byte) {
-	m := s.multi
+func (m *multi) enqueue(s *session, cmd *command, args [][]byte) {
 	n := m.bytes + queuedOverhead + handler.ArgBytes(args)
 	if n > s.srv.set.ClientQueryBufferLimit.Get() {
 		s.reject(cmd, "ERR a transaction may have as many bytes as client-query-buffer-limit")
@@ -119,25 +118,25 @@ func (s *session) enqueue(cmd *command, args [][]byte) {
 	}
 	m.bytes = n
 	m.queued = append(m.queued, waitsForExec{cmd: cmd, args: m.keep(args)})
-	s.showMulti()
+	s.multi.show(s)
 	s.call.Failed = false
 	s.call.Simple("QUEUED")
 }
 
-// endMulti forgets the queue and what is watched.
-func (s *session) endMulti() {
-	if s.multi == nil {
+// end forgets the queue and what is watched.
+func (m *multi) end(s *session) {
+	if m == nil {
 		return
 	}
-	s.multi.unwatch(s.fwd)
+	m.unwatch(s.fwd)
 	s.multi = nil
-	s.showMulti()
+	s.multi.show(s)
 }
 
-// showMulti publishes the figures of the transaction.
-func (s *session) showMulti() {
+// show publishes the figures of the transaction, if there is one.
+func (m *multi) show(s *session) {
 	bytes, queued, watched := int64(0), 0, 0
-	if m := s.multi; m != nil {
+	if m != nil {
 		bytes, watched = m.bytes+m.watching, len(m.watched)
 		if m.open {
 			queued = 1 + len(m.queued)
@@ -188,7 +187,7 @@ func multiCommand(c *call) {
 		s.multi = lendMulti(&c.srv.multis)
 	}
 	s.multi.open = true
-	s.showMulti()
+	s.multi.show(s)
 	c.OK()
 }
 
@@ -197,7 +196,7 @@ func discard(c *call) {
 		c.Fail("ERR DISCARD without MULTI")
 		return
 	}
-	c.client.endMulti()
+	c.client.multi.end(c.client)
 	c.OK()
 }
 
@@ -217,14 +216,14 @@ func watch(c *call) {
 		}
 		s.multi.watched = append(s.multi.watched, c.srv.states().Watch(c.Now, key))
 		s.multi.watching += engine.WatchBytes + int64(len(key))
-		s.showMulti()
+		s.multi.show(s)
 	}
 	c.OK()
 }
 
 func unwatch(c *call) {
 	if m := c.client.multi; m != nil && !m.open {
-		c.client.endMulti()
+		c.client.multi.end(c.client)
 	}
 	c.OK()
 }
@@ -237,7 +236,7 @@ func execCommand(c *call) {
 	}
 	m := s.multi
 	defer takeMulti(&c.srv.multis, m)
-	defer s.endMulti()
+	defer s.multi.end(s)
 	if m.broken {
 		c.Fail("EXECABORT Transaction discarded because of previous errors.")
 		return

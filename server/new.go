@@ -51,6 +51,7 @@ func New(o Options) *Server {
 		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.clients.WakeWaiting,
 	})
 	srv.table = srv.newCommands()
+	srv.slowlog.Settings, srv.latency.Settings = o.Settings, o.Settings
 	srv.latency.Commands = func() []stats.Command { return srv.base.Commands(srv.table.Totals(srv.counts)) }
 	srv.streams.Client = uplink.Client{Remote: httpAddr, Local: httpAddr, Unix: true, RESP3: true}
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
@@ -96,11 +97,11 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
 	s := &session{srv: srv, conn: c, life: c.Life()}
 	s.call = srv.newCall(0, resp.RESP2, nil)
-	s.call.client, s.call.Client = s, s
+	s.call.client, s.call.Client = s, (*handlerClient)(s)
 	srv.clients.Init(&s.pub, c, srv.clock.Now())
 	s.pub.Subs = &s.subs
 	s.rd.Wide, s.rd.Long = srv.wide, srv.long
-	s.subs.Topics, s.subs.Owner = &srv.topics, s
+	s.subs.Topics, s.subs.Owner = &srv.topics, &s.pub
 	far, forwarded := c.(*uplink.Conn)
 	if forwarded {
 		s.far, s.pub.Far = far, true
@@ -149,9 +150,10 @@ func (s *session) Closed(reason error) {
 	}
 	srv.monitors.Remove(&s.pub)
 	if s.subs.Len() > 0 {
-		s.dropSubscriptions()
+		s.subs.Clear()
+		s.pub.CountSubs()
 	}
-	s.endMulti()
+	s.multi.end(s)
 	s.track(nil)
 	srv.pause.Held.Remove(s.conn)
 	srv.auth.Leave(s.conn.RemoteAddr(), srv.clock.Now(), s.conn, s.knows)

@@ -76,7 +76,7 @@ func (s *session) flush() {
 	}
 	s.conn.Write(s.call.Out)
 	s.call.Out = s.call.Out[:0]
-	if s.life.Open() && s.conn.Pending() > s.OutputLimit() {
+	if s.life.Open() && s.conn.Pending() > s.pub.OutputLimit() {
 		s.pub.CloseForOutput()
 	}
 }
@@ -118,7 +118,7 @@ func (s *session) hold(told bool) bool {
 		o.waiting, o.covered = true, len(o.b)
 	}
 	s.call.Out = s.call.Out[:0]
-	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.OutputLimit() {
+	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.pub.OutputLimit() {
 		s.pub.CloseForOutput()
 	}
 	return true

@@ -10,6 +10,7 @@ import (
 	"limitdb/engine"
 	"limitdb/server/clients"
 	"limitdb/server/handler"
+	"limitdb/server/pubsub"
 )
 
 // What a session waits for is one value, its pending, with one resume. A session without one runs commands:
@@ -31,6 +32,21 @@ import (
 // transport.Life holds the state of the connection. To close a connection after its last reply,
 // the session drains it with the reason. It also does so after the last command of a peer that
 // has finished sending. end closes the connection once no reply is owed (owed.go).
+
+// handlerClient is what handlers may ask of a session: it implements handler.Client.
+type handlerClient session
+
+// KnowsClusters implements handler.Client.
+func (a *handlerClient) KnowsClusters() { a.knowsClusters = true }
+
+// ReadsHere implements handler.Client.
+func (a *handlerClient) ReadsHere(on bool) { a.readOnly = on }
+
+// OutputLimit implements handler.Client.
+func (a *handlerClient) OutputLimit() int64 { return a.pub.OutputLimit() }
+
+// Subscriptions implements pubsub.Session.
+func (a *handlerClient) Subscriptions() *pubsub.Subscriptions { return &a.subs }
 
 // park stops the session until p is over. Every wake-up resumes p.
 func (s *session) park(p pending) {
@@ -88,7 +104,8 @@ type working struct {
 }
 
 // Background implements handler.Client.
-func (s *session) Background(work func() error, reply func(err error)) {
+func (a *handlerClient) Background(work func() error, reply func(err error)) {
+	s := (*session)(a)
 	w := &working{reply: reply}
 	go func() {
 		w.err = work()
@@ -311,7 +328,8 @@ type stepping struct {
 }
 
 // Steps implements handler.Client. It runs the command's steps until the session's turn is over.
-func (s *session) Steps(lasting func(), step func() (done bool)) {
+func (a *handlerClient) Steps(lasting func(), step func() (done bool)) {
+	s := (*session)(a)
 	c, start := &s.call, int64(0)
 	mark := len(c.Out)
 	for !step() {
@@ -360,7 +378,7 @@ func (st *stepping) resume(s *session) bool {
 	}
 	s.pub.StepMemory.Store(0)
 	s.stripe.Record(st.cmd.ID, nil, st.took, st.failed)
-	s.noteSlow(st.args, s.call.Now, st.took)
+	s.srv.slowlog.Note(&s.pub, st.args, s.call.Now, st.took)
 	s.call.Out = append(s.call.Out, st.reply...)
 	return true
 }

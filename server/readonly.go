@@ -59,9 +59,3 @@ func (r *reading) check(s *session, mark int) {
 		s.call.Fail(errLoading)
 	}
 }
-
-// KnowsClusters implements handler.Client.
-func (s *session) KnowsClusters() { s.knowsClusters = true }
-
-// ReadsHere implements handler.Client.
-func (s *session) ReadsHere(on bool) { s.readOnly = on }

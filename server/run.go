@@ -3,12 +3,10 @@ package server
 import (
 	"bytes"
 	"strings"
-	"time"
 
 	"limitdb/resp"
 	"limitdb/server/clients"
 	"limitdb/server/handler"
-	"limitdb/server/latency"
 	"limitdb/server/limits"
 	"limitdb/server/request"
 	"limitdb/server/slowlog"
@@ -158,7 +156,7 @@ func (s *session) doneTimed(p phase, took int64, special uint32) {
 	if p == byItself {
 		s.slow += took
 		if special&specialTimeEach != 0 {
-			s.srv.offerLatency(c.cmd, c.Now, took)
+			s.srv.latency.Offer(&c.cmd.Command, c.Now, took)
 		}
 	}
 	if p != byItself || s.pending == nil {
@@ -209,44 +207,9 @@ func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 
 // logSlow logs a command that has run at a time for took nanoseconds, if that is slow.
 func (s *session) logSlow(cmd *command, args [][]byte, at, took int64) {
-	if s.srv.isSlow(took) {
-		s.noteSlow(slowlog.Cut(s.srv.redact.Args(&cmd.Command, args)), at, took)
+	if log := &s.srv.slowlog; log.Slow(took) {
+		log.Note(&s.pub, slowlog.Cut(s.srv.redact.Args(&cmd.Command, args)), at, took)
 	}
-}
-
-// isSlow reports whether took, in nanoseconds, reaches slowlog-log-slower-than.
-func (srv *Server) isSlow(took int64) bool {
-	least := srv.set.SlowlogLogSlowerThan.Get()
-	return least >= 0 && took/int64(time.Microsecond) >= least
-}
-
-// noteSlow is logSlow for arguments that were redacted and cut before.
-func (s *session) noteSlow(args []string, at, took int64) {
-	if !s.srv.isSlow(took) {
-		return
-	}
-	s.srv.slowlog.Add(int(s.srv.set.SlowlogMaxLen.Get()), slowlog.Entry{
-		At: at / int64(time.Second), Micros: took / int64(time.Microsecond), Args: args, Addr: s.pub.Addr(), Name: s.pub.Name.String(),
-	})
-}
-
-// The events, by Redis' names.
-const (
-	eventCommand     = "command"
-	eventFastCommand = "fast-command"
-)
-
-// offerLatency records that cmd took that many nanoseconds, if that reaches the threshold.
-func (srv *Server) offerLatency(cmd *command, now, took int64) {
-	least, ms := srv.set.LatencyThreshold.Get(), took/int64(time.Millisecond)
-	if least == 0 || ms < least {
-		return
-	}
-	name := eventCommand
-	if cmd.Flags&spec.Fast != 0 {
-		name = eventFastCommand
-	}
-	srv.latency.Add(name, latency.Sample{At: now / int64(time.Second), MS: ms})
 }
 
 // execute runs one command, and applies CLIENT REPLY and CLIENT CACHING to it.
@@ -314,7 +277,7 @@ func (s *session) executeOne(args [][]byte) {
 	}
 	if p == queued {
 		if cmd.Flags&spec.Now == 0 {
-			s.enqueue(cmd, args)
+			s.multi.enqueue(s, cmd, args)
 			return
 		}
 		if special&specialFollowing != 0 && s.forwarding().exec(cmd, args) {

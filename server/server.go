@@ -4,6 +4,7 @@
 package server
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -239,4 +240,15 @@ func (srv *Server) held() *engine.Engine {
 		return r.Table()
 	}
 	return srv.states()
+}
+
+// Snapshot writes a snapshot and blocks until it is durable. It logs a failure. It does nothing
+// while the state is being loaded or another snapshot is being written.
+func (srv *Server) Snapshot() {
+	if srv.durable.Figures().Loading {
+		return
+	}
+	if err := srv.durable.Snapshot(); err != nil && !errors.Is(err, ErrSnapshotting) {
+		srv.log.Error("a snapshot failed", "err", err)
+	}
 }

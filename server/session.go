@@ -88,9 +88,6 @@ const (
 	replySkipping // the running command's reply is dropped
 )
 
-// OutputLimit implements handler.Client.
-func (s *session) OutputLimit() int64 { return s.pub.OutputLimit() }
-
 func (s *session) setAuthed(on bool) {
 	s.authed = on
 	s.srv.clients.Authenticated(&s.pub, on)

@@ -8,6 +8,7 @@ import (
 
 	"limitdb/config"
 	"limitdb/engine"
+	"limitdb/resp"
 	"limitdb/server/pubsub"
 	"limitdb/server/spec"
 	"limitdb/transport"
@@ -86,11 +87,19 @@ func (c *Client) SetWatched(n int) { change(&c.set.Watching, c.watched.Swap(int3
 // SetTracking notes whether the client has CLIENT TRACKING.
 func (c *Client) SetTracking(on bool) { change(&c.set.Tracking, c.Tracks.Swap(on), on) }
 
-// CountSubs notes the subscriptions, after a change. Only the session may call it.
+// CountSubs implements pubsub.Subscriber: it notes the subscriptions, after a change. Only the session may call it.
 func (c *Client) CountSubs() {
 	n := int32(c.Subs.Len())
 	change(&c.set.Subscribed, c.subscribed.Swap(n) > 0, n > 0)
 	c.subBytes.Store(int64(c.Subs.Memory()))
+}
+
+// Proto implements pubsub.Subscriber.
+func (c *Client) Proto() resp.Proto {
+	if c.RESP3.Load() {
+		return resp.RESP3
+	}
+	return resp.RESP2
 }
 
 // SubCount returns the number of the client's subscriptions.

@@ -5,8 +5,11 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
+	"limitdb/config"
 	"limitdb/internal/stats"
+	"limitdb/server/spec"
 )
 
 // samplesMost is how many samples of an event are kept, as in Redis.
@@ -14,6 +17,7 @@ const samplesMost = 160
 
 // Monitor keeps the latest samples of each kind of event.
 type Monitor struct {
+	Settings *config.Settings       // say what is slow
 	Commands func() []stats.Command // returns the figures of the commands that were called
 
 	mu     sync.Mutex // guards events
@@ -30,6 +34,25 @@ type event struct {
 type Sample struct {
 	At int64 // seconds of Unix time
 	MS int64
+}
+
+// The events, by Redis' names.
+const (
+	eventCommand     = "command"
+	eventFastCommand = "fast-command"
+)
+
+// Offer records that a command took that many nanoseconds, if that reaches latency-monitor-threshold.
+func (m *Monitor) Offer(cmd *spec.Command, now, took int64) {
+	least, ms := m.Settings.LatencyThreshold.Get(), took/int64(time.Millisecond)
+	if least == 0 || ms < least {
+		return
+	}
+	name := eventCommand
+	if cmd.Flags&spec.Fast != 0 {
+		name = eventFastCommand
+	}
+	m.Add(name, Sample{At: now / int64(time.Second), MS: ms})
 }
 
 // Add records a sample. It keeps only the longest of each second.

@@ -1,5 +1,5 @@
-// Package pubsub keeps the subscriptions of clients and finds the receivers of a message. It knows
-// no connection and no protocol.
+// Package pubsub keeps the subscriptions of clients, finds the receivers of a message, and has the commands to subscribe and publish. It
+// knows no session.
 package pubsub
 
 import (
@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"limitdb/internal/glob"
+	"limitdb/resp"
 )
 
 // A Kind is one of three kinds of subscription. Each kind has its own names.
@@ -33,11 +34,11 @@ const nameSize = 512
 // Subscriptions holds the subscriptions of one session. Only the session changes them, so it
 // reads them without the lock; other goroutines take the lock. Topics must be set.
 type Subscriptions struct {
-	Topics *Topics // the server's
-	Owner  any     // whose subscriptions they are, for Receivers
-	count  int     // of all kinds
-	bytes  int     // of all names
-	memory int     // that they take
+	Topics *Topics    // the server's
+	Owner  Subscriber // whose subscriptions they are
+	count  int        // of all kinds
+	bytes  int        // of all names
+	memory int        // that they take
 
 	mu    sync.Mutex // guards names against PUBSUB of other sessions
 	names [Kinds]map[string]*topic
@@ -146,6 +147,16 @@ func (b *Subscriptions) Shown(kind Kind) int64 {
 	return int64(len(b.names[Channel]) + len(b.names[Pattern]))
 }
 
+// Subscriber is a client that subscribes, as any goroutine may see it.
+type Subscriber interface {
+	// Proto returns the version of the protocol in which the client reads messages.
+	Proto() resp.Proto
+	// Deliver sends bytes that are not a reply.
+	Deliver(b []byte)
+	// CountSubs is called when the client has changed its subscriptions.
+	CountSubs()
+}
+
 // Topics knows the subscribers of every name of each kind. Any goroutine may call its methods.
 type Topics struct {
 	mu    sync.Mutex // guards all below
@@ -224,7 +235,7 @@ func (t *Topics) leave(kind Kind, at *topic, b *Subscriptions) {
 
 // Receiver is a subscription that a message is for.
 type Receiver struct {
-	Owner   any
+	Owner   Subscriber
 	Pattern string // the pattern that the channel matches; "" for a channel itself
 	Kind    Kind
 }

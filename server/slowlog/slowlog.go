@@ -6,11 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
+
+	"limitdb/config"
+	"limitdb/server/clients"
 )
 
-// A Log holds the last slow commands. The zero value is ready to use. Any goroutine may call
-// its methods.
+// A Log holds the last slow commands. Any goroutine may call its methods.
 type Log struct {
+	Settings *config.Settings // say what is slow, and how many commands are kept
+
 	mu      sync.Mutex // guards all below
 	entries []Entry    // oldest first
 	nextID  int64
@@ -31,6 +36,21 @@ const (
 	maxArgs  = 32
 	maxBytes = 128
 )
+
+// Slow reports whether took, in nanoseconds, reaches slowlog-log-slower-than.
+func (l *Log) Slow(took int64) bool {
+	least := l.Settings.SlowlogLogSlowerThan.Get()
+	return least >= 0 && took/int64(time.Microsecond) >= least
+}
+
+// Note keeps a client's command that has run at a time for took nanoseconds, if that is slow. Its arguments have no secrets, and are cut.
+func (l *Log) Note(by *clients.Client, args []string, at, took int64) {
+	if l.Slow(took) {
+		l.Add(int(l.Settings.SlowlogMaxLen.Get()), Entry{
+			At: at / int64(time.Second), Micros: took / int64(time.Microsecond), Args: args, Addr: by.Addr(), Name: by.Name.String(),
+		})
+	}
+}
 
 // Add numbers e, stores it and drops the oldest entries beyond most.
 func (l *Log) Add(most int, e Entry) {
