@@ -23,7 +23,7 @@ import (
 // ceilings are the most files, methods of one type, and arrows between files that run back up, that a folder may have. They only
 // fall.
 var ceilings = map[string]struct{ files, methods, up int }{
-	"server":      {28, 65, 36},
+	"server":      {25, 48, 12},
 	"engine":      {31, 53, 16},
 	"limit":       {33, 22, 5},
 	"replication": {40, 26, 13},

@@ -74,7 +74,7 @@ func (c *call) admit(p phase, special uint32) (v verdict, text string) {
 // there, text is the error.
 func (c *call) resolve() (cmd *command, text string) {
 	if c.client != nil {
-		cmd = c.client.find(c.Args[0])
+		cmd = c.client.rd.find(c.srv.table, c.Args[0])
 	} else {
 		cmd = c.srv.table.find(c.Args[0])
 	}

@@ -97,13 +97,13 @@ func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
 
 // undisturbed reports whether nothing but the command itself can make admit refuse it, so that commands run one after the other.
 func (s *session) undisturbed() bool {
-	return s.authed && s.replies == replyOn && !s.tracking.announced() && s.subs.Len() == 0 && s.srv.special.Load()|s.early == 0 && s.multi == nil
+	return s.authed && s.replies == replyOn && !s.caching && s.subs.Len() == 0 && s.srv.special.Load()|s.early == 0 && s.multi == nil
 }
 
 // admitAhead is admit for a command of one key that needs no later turn, while undisturbed holds. It returns the command and the
 // position of its key, 0 if admit is to be asked.
 func admitAhead(s *session, args [][]byte, keyMost int) (cmd *command, at int) {
-	cmd = s.find(args[0])
+	cmd = s.rd.find(s.srv.table, args[0])
 	if cmd == nil || cmd.Flags&spec.Ahead == 0 || !cmd.ArityOK(len(args)) {
 		return nil, 0
 	}

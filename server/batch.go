@@ -114,8 +114,8 @@ func (s *session) begin() {
 	}
 	s.call.Now = s.srv.clock.Now()
 	s.slow, s.lastScript.loaded = 0, nil
-	if s.lengths != s.srv.lengths.Load() {
-		s.setReaderLimits()
+	if s.rd.lengths != s.srv.lengths.Load() {
+		s.rd.setLimits(s.srv, s.authed)
 	}
 	if s.call.Out == nil {
 		s.call.Out = lendBuffer(&s.srv.buffers)

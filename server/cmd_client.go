@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -329,4 +330,83 @@ func killFilter(word, v []byte, now int64) (f func(*clients.Client) bool, text s
 		return func(c *clients.Client) bool { return c.Age(now)/int64(time.Second) >= age }, ""
 	}
 	return nil, spec.ErrSyntax
+}
+
+// CLIENT TRACKING. limitdb does not remember which client has read which key, and a decision changes its key anyway, so clients must not
+// cache anything. Of Redis' modes it can honor only OPTIN: a client caches only the keys that it announces by CLIENT CACHING YES, and the
+// server tells it at once, by a push of RESP3, that they have changed.
+
+func clientTracking(c *call) {
+	on, optIn := resp.EqualFold(c.Args[2], "ON"), len(c.Args) == 4 && resp.EqualFold(c.Args[3], "OPTIN")
+	switch {
+	case on && optIn:
+		track(c.client, true)
+	case on:
+		c.Fail(errTrackingNever)
+		return
+	case resp.EqualFold(c.Args[2], "OFF") && (optIn || len(c.Args) == 3):
+		track(c.client, false)
+	default:
+		c.Fail(spec.ErrSyntax)
+		return
+	}
+	c.OK()
+}
+
+// track turns tracking on or off.
+func track(s *session, on bool) {
+	s.tracking, s.caching = on, false
+	s.pub.SetTracking(on)
+}
+
+func clientCaching(c *call) {
+	switch {
+	case !c.client.tracking:
+		c.Fail(errCachingOff)
+	case resp.EqualFold(c.Args[2], "YES"):
+		c.client.caching = true
+		c.OK()
+	case resp.EqualFold(c.Args[2], "NO"):
+		c.Fail(errCachingNo)
+	default:
+		c.Fail(spec.ErrSyntax)
+	}
+}
+
+// readBy returns the keys of a command, those of the whole transaction for EXEC.
+func readBy(s *session, args [][]byte) (keys [][]byte) {
+	cmd, text := s.srv.table.resolve(args)
+	switch {
+	case cmd == nil || text != "":
+	case cmd.Name == "EXEC" && s.multi.isOpen():
+		for _, q := range s.multi.queued {
+			q.cmd.Keys(q.args, func(i int) { keys = append(keys, bytes.Clone(q.args[i])) })
+		}
+	default:
+		cmd.Keys(args, func(i int) { keys = append(keys, args[i]) })
+	}
+	return keys
+}
+
+// invalidate tells the client, after the reply to the command of that name, not to cache the keys that it has
+// read. As in Redis, CLIENT CACHING applies to the next command other than CLIENT, or to a transaction.
+func invalidate(s *session, name []byte, keys [][]byte) {
+	if resp.EqualFold(name, "CLIENT") || s.multi.isOpen() {
+		return
+	}
+	s.caching = false
+	if len(keys) == 0 {
+		return
+	}
+	if s.call.Proto != resp.RESP3 {
+		return
+	}
+	b := resp.AppendPush(nil, resp.RESP3, 2)
+	b = resp.AppendBulkString(b, "invalidate")
+	b = resp.AppendCommand(b, keys...) // an array of them
+	if s.pending != nil {
+		s.after = b
+		return
+	}
+	s.call.Out = append(s.call.Out, b...)
 }

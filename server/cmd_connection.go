@@ -62,7 +62,7 @@ func reset(c *call) {
 	c.srv.monitors.Remove(&c.client.pub)
 	c.client.subs.Clear()
 	c.client.pub.CountSubs()
-	c.client.track(nil)
+	track(c.client, false)
 	c.client.multi.end(c.client)
 	c.client.replies = replyOn
 	c.client.fwd.close()
@@ -215,7 +215,7 @@ func (c *call) greet(proto resp.Proto, name []byte) {
 	c.Proto = proto
 	c.client.pub.RESP3.Store(proto == resp.RESP3)
 	role := map[bool]string{true: "master", false: "replica"}[c.srv.opts.Replication.Leads()]
-	c.Fields("server", "redis", "version", redisVersion, "proto", int(proto), "id", c.client.pub.ID, "mode", c.mode(), "role", role, "modules", []string{})
+	c.Fields("server", "redis", "version", redisVersion, "proto", int(proto), "id", c.client.pub.ID, "mode", modeOf(c.Clustered), "role", role, "modules", []string{})
 }
 
 func selectDB(c *call) {

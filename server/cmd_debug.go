@@ -75,14 +75,11 @@ func (c *call) sleep(d time.Duration) {
 		case <-gone:
 		}
 		return nil
-	}, func(error) { c.slept(cmd, d) })
-}
-
-// slept replies after a sleep. The slow log records it as if it were work.
-func (c *call) slept(cmd *command, d time.Duration) {
-	seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
-	c.client.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, c.Now, int64(d))
-	c.OK()
+	}, func(error) { // the slow log records it as if it were work
+		seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
+		c.client.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, c.Now, int64(d))
+		c.OK()
+	})
 }
 
 func functionFlush(c *call) {

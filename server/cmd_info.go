@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"limitdb/engine"
+	"limitdb/internal/stats"
 	"limitdb/resp"
 	"limitdb/server/clients"
 	"limitdb/server/info"
@@ -59,7 +60,7 @@ func infoCommand(c *call) {
 			want[word] = true
 		}
 	}
-	t := &infoText{call: c, srv: c.srv, now: c.srv.clock.Now()}
+	t := &infoText{srv: c.srv, now: c.srv.clock.Now()}
 	sections, shard, table := infoSections(), 0, c.srv.held()
 	c.InSteps(nil, func() bool {
 		if shard >= 0 {
@@ -84,7 +85,6 @@ func infoCommand(c *call) {
 
 // infoText is INFO being written.
 type infoText struct {
-	call   *call
 	srv    *Server
 	now    int64
 	engine engine.Stats
@@ -103,7 +103,7 @@ func (t *infoText) server() {
 	t.Field("redis_git_sha1", "00000000")
 	t.Field("redis_git_dirty", 0)
 	t.Field("redis_build_id", "0")
-	t.Field("redis_mode", t.call.mode())
+	t.Field("redis_mode", modeOf(t.srv.parts.Clustered))
 	t.Field("os", runtime.GOOS+" "+runtime.GOARCH)
 	t.Field("arch_bits", 64)
 	t.Field("monotonic_clock", "POSIX clock_gettime")
@@ -126,9 +126,9 @@ func (t *infoText) server() {
 	t.Field("io_threads_active", 0)
 }
 
-// mode returns Redis' word for whether the server works alone or with others.
-func (c *call) mode() string {
-	if c.Clustered {
+// modeOf returns Redis' word for whether the server works alone or with others.
+func modeOf(clustered bool) string {
+	if clustered {
 		return "cluster"
 	}
 	return "standalone"
@@ -347,11 +347,31 @@ func (t *infoText) values() []statValue {
 // resetStat is CONFIG RESETSTAT: it restarts the figures of INFO from zero.
 func resetStat(c *call) {
 	srv, values := c.srv, map[string]uint64{}
-	t := &infoText{call: c, srv: srv, engine: srv.states().Stats()}
+	t := &infoText{srv: srv, engine: srv.states().Stats()}
 	for _, v := range t.values() {
 		values[v.name] = v.n
 	}
 	c.Errors.Reset()
 	srv.base.Reset(srv.table.Totals(srv.counts), values)
 	c.OK()
+}
+
+// Figures returns the figures of the server, for metrics.
+func (srv *Server) Figures() stats.Server {
+	c := &srv.counters
+	rejected, denied := c.rejected.Load(), c.denied.Load()
+	f := stats.Server{
+		Version: srv.version, Uptime: time.Duration(srv.clock.Now() - srv.started),
+		Clients: stats.Clients{
+			Connected: int64(srv.clients.Near()), Max: srv.set.MaxClients.Get(),
+			Blocked: srv.clients.Parked.Load(), Paused: int64(srv.pause.Held.Len()), Monitors: int64(srv.monitors.Len()),
+			BufferBytes: srv.clients.Bytes.Load(), BufferBytesMax: srv.clients.Budget(),
+			Accepted: c.connections.Load() - rejected - denied,
+			Rejected: []stats.Count{{Name: "maxclients", N: rejected}, {Name: "protected-mode", N: denied}},
+			Closed:   srv.clients.Closed.Counts(), AuthFailures: c.authFailures.Load(), ProtocolErrors: c.protocolErrors.Load(), Panics: c.panics.Load(),
+		},
+		Traffic: srv.counts.Traffic(), Commands: srv.table.Totals(srv.counts),
+		SlowlogEntries: srv.slowlog.Len(), SlowCommands: srv.slowlog.Total(),
+	}
+	return f
 }

@@ -158,7 +158,7 @@ func configSet(c *call) {
 	}
 	if !kept && !opens(pairs) { // these take time, for the disk or to look up a host name
 		if done, err := c.srv.registry.TrySet(pairs...); done {
-			c.client.setReaderLimits() // for what follows in this batch
+			c.client.rd.setLimits(c.srv, c.client.authed) // for what follows in this batch
 			durable.Reply(c.inner(), err)
 			return
 		}

@@ -2,8 +2,24 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"sync"
 	"time"
+
+	"limitdb/internal/pulse"
 )
+
+// Run does the server's periodic work until ctx ends: deadlines, expiry, eviction of clients,
+// rates, and requests that wait for their turn.
+func (srv *Server) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { srv.keepHouse(ctx) })
+	wg.Go(func() { srv.sweep(ctx) })
+	wg.Go(func() { srv.ring(ctx) })
+	wg.Go(func() { srv.watchScripts(ctx) })
+	wg.Wait()
+}
 
 // houseEvery is how often deadlines are checked.
 const houseEvery = 100 * time.Millisecond
@@ -62,4 +78,47 @@ func (srv *Server) sweep(ctx context.Context) {
 		}
 		srv.auth.Sweep(srv.clock.Now())
 	}
+}
+
+// ringMost is the longest sleep before ring reads the clock again. The engine's deadlines are
+// in that clock's time, which may be set while a sleep runs in monotonic time.
+const ringMost = time.Second / 4
+
+// ring makes the engine decide the requests that wait, when their time has come.
+func (srv *Server) ring(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		srv.pulses.ring.Rest()
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-srv.states().Sooner():
+		case <-srv.swapped:
+		}
+		srv.pulses.ring.Beat(srv.clock.Now())
+		if next := srv.states().Wake(srv.clock.Now()); next != math.MaxInt64 {
+			timer.Reset(min(ringMost, max(0, time.Duration(next-srv.clock.Now()))))
+		}
+	}
+}
+
+// StuckAfter is how long, in nanoseconds, a task that takes milliseconds may run before it
+// counts as stuck.
+const StuckAfter = int64(5 * time.Second)
+
+// Live returns nil if the server's own goroutines make progress. Otherwise its error names
+// one that does not.
+func (srv *Server) Live() error {
+	now := srv.clock.Now()
+	for _, p := range []struct {
+		name string
+		*pulse.Pulse
+	}{{"housekeeping", &srv.pulses.house}, {"expiry", &srv.pulses.sweep}, {"waking the requests that wait", &srv.pulses.ring}, {"watching scripts", &srv.pulses.watch}} {
+		if stuck := p.Stuck(now); stuck > StuckAfter {
+			return fmt.Errorf("%s has made no progress for %v", p.name, time.Duration(stuck).Round(time.Second))
+		}
+	}
+	return nil
 }

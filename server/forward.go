@@ -74,7 +74,7 @@ func (s *session) elsewhere(cmd *command, args [][]byte, special uint32) {
 		if !s.fwd.postpone(args) {
 			s.readHere(cmd, args, special)
 		}
-	case s.redirected() || s.tracking.announced():
+	case s.redirected() || s.caching:
 		if s.fwd.postpone(args) {
 			return
 		}
@@ -435,7 +435,7 @@ func (srv *Server) forwards() bool {
 // elsewhere returns the error for a command that another node must serve. A client that relies on this node to forward it is not told
 // where: the node cannot reach the leader itself.
 func (c *call) elsewhere() string {
-	if s := c.client; c.srv.forwards() && (s == nil || !s.redirected() && !s.tracking.announced()) {
+	if s := c.client; c.srv.forwards() && (s == nil || !s.redirected() && !s.caching) {
 		return spec.ErrNoLeader
 	}
 	return c.srv.opts.Replication.Elsewhere(&c.cmd.Command, c.Args)

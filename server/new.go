@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
-	"sync"
 	"unsafe"
 
 	"limitdb/internal/stats"
@@ -109,7 +108,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	}
 	s.authed = forwarded || srv.auth.Open() // the client's node has asked it
 	s.pub.Authed.Store(s.authed)
-	s.setReaderLimits()
+	s.rd.setLimits(s.srv, s.authed)
 	refuse := ""
 	switch {
 	case srv.stopping.Load() && forwarded:
@@ -154,7 +153,7 @@ func (s *session) Closed(reason error) {
 		s.pub.CountSubs()
 	}
 	s.multi.end(s)
-	s.track(nil)
+	track(s, false)
 	srv.pause.Held.Remove(s.conn)
 	srv.auth.Leave(s.conn.RemoteAddr(), srv.clock.Now(), s.conn, s.knows)
 	if s.fwd != nil {
@@ -189,17 +188,6 @@ func (srv *Server) laneOf(c transport.Conn, id int64) int {
 // protected reports whether protected mode refuses this peer.
 func (srv *Server) protected(c transport.Conn) bool {
 	return srv.set.ProtectedMode.Get() && srv.auth.Open() && !clients.IsLocal(c.RemoteAddr())
-}
-
-// Run does the server's periodic work until ctx ends: deadlines, expiry, eviction of clients,
-// rates, and requests that wait for their turn.
-func (srv *Server) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	wg.Go(func() { srv.keepHouse(ctx) })
-	wg.Go(func() { srv.sweep(ctx) })
-	wg.Go(func() { srv.ring(ctx) })
-	wg.Go(func() { srv.watchScripts(ctx) })
-	wg.Wait()
 }
 
 // Stopping makes the server refuse new clients and answer the clients that wait for their turn.

@@ -1,11 +1,9 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"math"
 	"sync/atomic"
-	"time"
 
 	"limitdb/engine"
 	"limitdb/server/clients"
@@ -180,12 +178,12 @@ func (c *call) ask(asks handler.Asks, before *waiting) (done bool) {
 	} else if _, ok := asks.(handler.Outdates); ok {
 		w.args = handler.CloneArgs(c.Args)
 	}
-	s.await(w)
+	w.await(s)
 	return false
 }
 
-// await parks the session until w has been decided.
-func (s *session) await(w *waiting) {
+// await parks a session until w has been decided.
+func (w *waiting) await(s *session) {
 	s.pub.ArgMemory.Store(w.asks.Size() + handler.ArgBytes(w.args))
 	s.pub.Waits.Store(w.Waiter)
 	s.park(w)
@@ -262,30 +260,6 @@ func (w *waiting) ends(s *session) {
 	s.pub.ArgMemory.Store(0)
 	if s.call.Failed {
 		s.stripe.Fail(w.cmd.ID)
-	}
-}
-
-// ringMost is the longest sleep before ring reads the clock again. The engine's deadlines are
-// in that clock's time, which may be set while a sleep runs in monotonic time.
-const ringMost = time.Second / 4
-
-// ring makes the engine decide the requests that wait, when their time has come.
-func (srv *Server) ring(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		srv.pulses.ring.Rest()
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		case <-srv.states().Sooner():
-		case <-srv.swapped:
-		}
-		srv.pulses.ring.Beat(srv.clock.Now())
-		if next := srv.states().Wake(srv.clock.Now()); next != math.MaxInt64 {
-			timer.Reset(min(ringMost, max(0, time.Duration(next-srv.clock.Now()))))
-		}
 	}
 }
 

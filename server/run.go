@@ -214,7 +214,7 @@ func (s *session) logSlow(cmd *command, args [][]byte, at, took int64) {
 
 // execute runs one command, and applies CLIENT REPLY and CLIENT CACHING to it.
 func (s *session) execute(args [][]byte) {
-	caching := s.tracking.announced()
+	caching := s.caching
 	var keys [][]byte
 	if caching {
 		keys = readBy(s, args)
@@ -224,8 +224,8 @@ func (s *session) execute(args [][]byte) {
 	} else {
 		s.executeSilenced(args)
 	}
-	if caching && s.tracking.announced() && !s.holds() {
-		s.tracking.invalidate(s, args[0], keys)
+	if caching && s.caching && !s.holds() {
+		invalidate(s, args[0], keys)
 	}
 }
 
@@ -290,7 +290,7 @@ func (s *session) executeOne(args [][]byte) {
 // unknown replies to a command that there is not.
 func (s *session) unknown(args [][]byte) {
 	s.multi.breaks()
-	if text := s.tooLarge(args); text != "" {
+	if text := s.rd.tooLarge(args); text != "" {
 		s.call.Fail(text)
 		return
 	}

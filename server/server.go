@@ -252,3 +252,23 @@ func (srv *Server) Snapshot() {
 		srv.log.Error("a snapshot failed", "err", err)
 	}
 }
+
+// Ready returns nil if the server serves decisions, and otherwise an error that says why not.
+func (srv *Server) Ready() error {
+	if srv.stopping.Load() {
+		return clients.ErrStopped
+	}
+	if srv.special.Load()&specialLoading != 0 {
+		return errors.New("the state is being loaded")
+	}
+	if srv.Refusing() {
+		return errors.New("the log cannot be written, so commands that change something are refused (MISCONF)") // anybody may read this: no path
+	}
+	if r := srv.opts.Replication; r != nil {
+		s := r.Status()
+		if why := s.Unready(); why != "" {
+			return errors.New(why)
+		}
+	}
+	return nil
+}

@@ -23,7 +23,7 @@ type session struct {
 	life   *transport.Life // conn's: commands run while it is open
 	stripe *stats.Stripe
 
-	rd   resp.Reader
+	rd   input
 	call call // the running command, and the batch's replies so far
 	// early has the bits specialLoading and specialFollowing from the start of the batch. Commands of the batch are
 	// refused even if the state has been loaded, or a leader found, since.
@@ -43,7 +43,8 @@ type session struct {
 	after   []byte // an invalidation that follows the parked command's reply
 	subs    pubsub.Subscriptions
 
-	tracking *tracking // CLIENT TRACKING; nil: off
+	tracking bool // CLIENT TRACKING is on
+	caching  bool // after CLIENT CACHING YES: the next command's keys are invalidated
 
 	gone chan struct{} // closed when the client is gone; nil: nobody waits for that
 
@@ -57,10 +58,6 @@ type session struct {
 	// READONLY.
 	knowsClusters, readOnly bool
 	behind                  int64 // how far call.now is behind the clock, during a read after READONLY
-
-	lengths  uint32   // the value of Server.lengths when the reader's limits were set
-	last     *command // the last command found, for pipelines of one command
-	lastName []byte
 
 	remembered *remembered // nil: none yet
 	lastScript struct {    // of this batch
@@ -91,7 +88,7 @@ const (
 func (s *session) setAuthed(on bool) {
 	s.authed = on
 	s.srv.clients.Authenticated(&s.pub, on)
-	s.setReaderLimits()
+	s.rd.setLimits(s.srv, s.authed)
 }
 
 // beginTurn notes the node's turn.
@@ -102,15 +99,23 @@ func (s *session) beginTurn() {
 	}
 }
 
+// input is what a client sends: the reader, and the command that it has called last.
+type input struct {
+	resp.Reader
+	lengths  uint32   // the value of Server.lengths when the limits were set
+	last     *command // found last, for pipelines of one command
+	lastName []byte
+}
+
 // find returns the command of that name, or nil. A pipeline usually repeats one command, so
 // find compares the last one first.
-func (s *session) find(name []byte) *command {
-	if s.last != nil && bytes.Equal(name, s.lastName) {
-		return s.last
+func (in *input) find(t *commands, name []byte) *command {
+	if in.last != nil && bytes.Equal(name, in.lastName) {
+		return in.last
 	}
-	cmd := s.srv.table.find(name)
+	cmd := t.find(name)
 	if cmd != nil {
-		s.last, s.lastName = cmd, append(s.lastName[:0], name...)
+		in.last, in.lastName = cmd, append(in.lastName[:0], name...)
 	}
 	return cmd
 }
@@ -125,25 +130,25 @@ const (
 )
 
 // tooLarge returns the error for a command that the reader has skipped, "" for any other.
-func (s *session) tooLarge(args [][]byte) string {
+func (in *input) tooLarge(args [][]byte) string {
 	switch string(args[0]) {
 	case resp.TooLong:
-		return fmt.Sprintf("ERR an argument may have at most %d bytes (proto-max-bulk-len), a file of rules %d", s.rd.Limits.Bulk, rules.MaxText)
+		return fmt.Sprintf("ERR an argument may have at most %d bytes (proto-max-bulk-len), a file of rules %d", in.Limits.Bulk, rules.MaxText)
 	case resp.TooMany:
 		return fmt.Sprintf("ERR a command may have at most %d arguments, one on many keys or elements %d", mostArgs, mostWideArgs)
 	}
 	return ""
 }
 
-// setReaderLimits sets the reader's limits, which differ before and after AUTH.
-func (s *session) setReaderLimits() {
-	set := s.srv.set
-	s.lengths = s.srv.lengths.Load()
-	if !s.authed {
-		s.rd.Limits = resp.Limits{Args: 10, WideArgs: 10, Bulk: 16 << 10, Inline: 4 << 10, Query: 64 << 10, Unauthenticated: true}
+// setLimits sets the reader's limits, which differ before and after AUTH.
+func (in *input) setLimits(srv *Server, authed bool) {
+	set := srv.set
+	in.lengths = srv.lengths.Load()
+	if !authed {
+		in.Limits = resp.Limits{Args: 10, WideArgs: 10, Bulk: 16 << 10, Inline: 4 << 10, Query: 64 << 10, Unauthenticated: true}
 		return
 	}
-	s.rd.Limits = resp.Limits{
+	in.Limits = resp.Limits{
 		Args: mostArgs, WideArgs: mostWideArgs, Inline: 64 << 10, Skip: mostSkipped,
 		LongBulk: rules.MaxText,
 		Bulk:     int(set.ProtoMaxBulkLen.Get()), Query: int(set.ClientQueryBufferLimit.Get()),
