@@ -77,6 +77,9 @@ type core struct {
 	arena  *table.Arena
 	alarms *wait.Alarms
 
+	// closed is set before Close takes the first lock.
+	closed atomic.Bool
+
 	// sweepAt is the place on the line where the next Sweep continues.
 	sweepAt atomic.Uint64
 	// barrenUntil is when reclaim may look for expired keys again.

@@ -65,6 +65,7 @@ func New(o Options) *Engine {
 func (e Upkeep) Close() {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
+	e.closed.Store(true)
 	e.eachShard(func(s *shard) {
 		s.closed = true
 		s.table.Flush()

@@ -167,7 +167,7 @@ func (t *Txn) rest() bool {
 			it.splices = nil
 		}
 		if i > 0 { // the first is in use again soon
-			*it = item{buf: it.buf, splices: it.splices, under: it.under}
+			it.Key, it.State, it.head = nil, nil, nil // look forgets the rest
 		}
 	}
 	t.undeclared, t.bytes, t.round, t.asking, t.stirred, t.stops, t.counts = false, 0, 0, nil, nil, 0, [outcomes]uint32{}

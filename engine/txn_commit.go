@@ -12,11 +12,13 @@ func (t *Txn) commit() (at int, err error) {
 		return 0, t.commitOne(&t.items[0])
 	}
 	t.dropExpired()
-	t.use()
 	t.changes = t.changes[:0]
 	for _, i := range t.order {
-		if it := &t.items[i]; it.written {
+		switch it := &t.items[i]; {
+		case it.written:
 			t.changes = append(t.changes, &it.Change)
+		case it.used && it.Found():
+			it.Use(it.mark)
 		}
 	}
 	moved, at, err := table.MakeRoom(t.now, t.changes)
@@ -72,15 +74,6 @@ func (t *Txn) commitOne(it *item) error {
 	return nil
 }
 
-// use marks the records that were decided on and stay as they are.
-func (t *Txn) use() {
-	for i := range t.items {
-		if it := &t.items[i]; it.used && !it.written && it.Found() {
-			it.Use(it.mark)
-		}
-	}
-}
-
 // index returns the index of the item of a change.
 func (t *Txn) index(c *table.Change) int {
 	for i := range t.items {
@@ -109,8 +102,10 @@ func (t *Txn) dropExpired() {
 func (it *item) store(must bool) (err error) {
 	t := it.t
 	s := it.s
-	if _, _, isValue := it.mark.Kind().Value(); isValue || len(t.items) > 1 {
-		s.payFirst(it.Key)
+	if s.changes != nil {
+		if _, _, isValue := it.mark.Kind().Value(); isValue || len(t.items) > 1 {
+			s.payFirst(it.Key)
+		}
 	}
 	state := it.State
 	if it.Grow && it.changed {

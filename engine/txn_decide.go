@@ -207,12 +207,15 @@ func (it *item) decide(l *limit.Limit, cost, most int64, d *limit.Decision) erro
 	}
 	asked := l
 	l = uncounted(l, &t.uncounted) // a denial of one is not to be counted by another
-	q, held := it.held()
-	if cost > 0 && t.stopsAt(q) {
-		return ErrUndeclared
-	}
-	if held { // a denial can name no turn
-		most = -1
+	var q *wait.Queue
+	held := false
+	if it.s.waits.Any() {
+		if q, held = it.held(); cost > 0 && t.stopsAt(q) {
+			return ErrUndeclared
+		}
+		if held { // a denial can name no turn
+			most = -1
+		}
 	}
 	late := !it.written && it.kind != 0 && it.Boxed()
 	if held = held && cost > 0; late || held {
@@ -232,7 +235,7 @@ func (it *item) decide(l *limit.Limit, cost, most int64, d *limit.Decision) erro
 			return err
 		}
 	}
-	limited := d.Limited
+	limited := d.Limited // by the limit itself
 	if limited && next != nil && q != nil && it.moves(q, next, it.Mark(asked, cost, d)) {
 		return ErrUndeclared
 	}

@@ -20,11 +20,13 @@ func (t *Txn) together(r *Together, a *asking) (at int, err error) {
 	if at, err := t.gather(r); err != nil {
 		return at, err
 	}
+	again := false // whether conclude has anything to do although all grant
 	for i := range r.Keys {
 		if err := t.decidePart(r, i, a); err != nil {
 			t.undo(r, i)
 			return i, err
 		}
+		again = again || r.Decisions[i].Limited || t.part(i).earlier
 	}
 	if at = r.Worst(); a != nil && a.leaves && at < 0 { // it would be granted
 		at = max(0, r.index(a.w.Key()))
@@ -36,8 +38,10 @@ func (t *Txn) together(r *Together, a *asking) (at int, err error) {
 		t.undo(r, len(r.Keys))
 		return long, ErrKey
 	}
-	if at, err = t.conclude(r, at, a); err != nil {
-		return at, err
+	if at >= 0 || again {
+		if at, err = t.conclude(r, at, a); err != nil {
+			return at, err
+		}
 	}
 	if a != nil && at >= 0 {
 		stays := a.stays(t.now, &r.Limits[at], &r.Decisions[at])
@@ -80,11 +84,10 @@ func (t *Txn) gather(r *Together) (at int, err error) {
 		}
 		it.round = t.round
 		t.parts = append(t.parts, uint16(n))
-	}
-	for i := range r.Keys {
-		it := t.part(i)
-		if err := it.takeLate(); err != nil {
-			return i, err
+		if it.Grow {
+			if err := it.takeLate(); err != nil {
+				return i, err
+			}
 		}
 		it.earlier = it.written
 	}
@@ -101,7 +104,11 @@ func (t *Txn) decidePart(r *Together, i int, a *asking) error {
 	if r.Peek || it.earlier {
 		return it.peek(uncounted(l, &t.uncounted), r.Costs[i], d)
 	}
-	return it.decide(l, r.Costs[i], r.most(i, t.now, a), d)
+	most := int64(-1)
+	if a != nil {
+		most = r.most(i, t.now, a)
+	}
+	return it.decide(l, r.Costs[i], most, d)
 }
 
 // most returns how long the turn of a limit may be away.

@@ -118,16 +118,6 @@ func (t *Txn) stopped() error {
 	return err
 }
 
-// isClosed reports whether one of the shards is closed.
-func (t *Txn) isClosed() bool {
-	for _, i := range t.shards {
-		if t.e.shards[i].closed {
-			return true
-		}
-	}
-	return false
-}
-
 // run runs fn in t and commits.
 func (t *Txn) run(now int64, fn func(t *Txn) error) error {
 	for reclaimed := false; ; {
@@ -153,7 +143,7 @@ func (t *Txn) run(now int64, fn func(t *Txn) error) error {
 // try is one run. After an error of the commit, at is the item at fault.
 func (t *Txn) try(now int64, fn func(t *Txn) error) (at int, err error) {
 	t.lock(now)
-	if err = ErrClosed; !t.isClosed() {
+	if err = ErrClosed; !t.e.closed.Load() {
 		err = fn(t)
 	}
 	switch {
