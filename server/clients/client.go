@@ -44,7 +44,6 @@ type Client struct {
 	set                *Set
 	created            int64 // ns of Unix time
 	noEvict, parked    atomic.Bool
-	tracking           bool // only the session uses it
 	watched            atomic.Int32
 	subscribed         atomic.Int32
 	subBytes, textSize atomic.Int64

@@ -45,7 +45,8 @@ func prepareAll(c *call, pool *sync.Pool) (handler.Prepared, string) {
 		pool.Put(all)
 		return nil, text
 	}
-	all.r = engine.Together{Keys: c.Args[2 : 2+n], Limits: room.Limits[:n], Costs: room.Costs[:n], Decisions: room.Decisions[:n]}
+	r := &all.r
+	r.Keys, r.Limits, r.Costs, r.Decisions = c.Args[2:2+n], room.Limits[:n], room.Costs[:n], room.Decisions[:n]
 	return all, ""
 }
 
@@ -63,7 +64,7 @@ func (a *together) Keep() handler.Prepared {
 // Free implements handler.Prepared.
 func (a *together) Free() {
 	if a.pool != nil {
-		a.r = engine.Together{}
+		a.r.Keys = nil
 		a.pool.Put(a)
 	}
 }

@@ -1,11 +1,12 @@
 package values
 
 import (
+	"slices"
+
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/server/spec"
 	"limitdb/value"
-	"slices"
 )
 
 // Strings, with Redis 7's replies and errors.
