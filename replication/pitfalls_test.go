@@ -96,8 +96,8 @@ func TestCommitIndexOfAnEmptyMessage(t *testing.T) {
 		trans.Connect(old.address, old.trans)
 		var resp raft.AppendEntriesResponse
 		if err := (memory{trans, &next.stubborn}).AppendEntries("", old.address, &raft.AppendEntriesRequest{
-			RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(next.address), Addr: []byte(next.address)}, Leader: []byte(next.address),
-			Term: next.node.raft.CurrentTerm(), PrevLogEntry: common.Index, PrevLogTerm: common.Term, LeaderCommitIndex: next.node.raft.CommitIndex(),
+			RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(next.address), Addr: []byte(next.address)},
+			Term:      next.node.raft.CurrentTerm(), PrevLogEntry: common.Index, PrevLogTerm: common.Term, LeaderCommitIndex: next.node.raft.CommitIndex(),
 		}, &resp); err != nil || !resp.Success {
 			t.Fatalf("%v, %+v", err, resp)
 		}
