@@ -76,11 +76,14 @@ const expirySize = 8
 
 // typeOf returns the type of a kind's values, and whether they expire; value.None for other kinds.
 func typeOf(k limit.Kind) (typ value.Type, timed bool) {
+	if k&^1 == limit.STRING { // nearly always
+		return value.String, k == limit.STRING
+	}
 	of, timed, ok := k.Value()
 	switch {
 	case !ok:
 		return value.None, false
-	case of == limit.STRING, of == limit.LONGSTRING:
+	case of == limit.LONGSTRING:
 		return value.String, timed
 	case of == limit.NUMBERS:
 		return value.List, timed
@@ -91,15 +94,15 @@ func typeOf(k limit.Kind) (typ value.Type, timed bool) {
 // kindOf returns the kind of a value. A string that is long enough to change in parts has a kind
 // of its own, so that counters need no revision.
 func kindOf(it *Item) limit.Kind {
-	k := limit.SORTEDSET + 2*limit.Kind(it.Type-value.SortedSet)
+	k := limit.STRING
 	switch {
+	case it.Type == value.String && len(it.Body) < journal.MinChanged: // nearly always
+	case it.Type == value.String:
+		k = limit.LONGSTRING
 	case it.isNumbers():
 		k = limit.NUMBERS
-	case it.Type != value.String:
-	case len(it.Body) < journal.MinChanged:
-		k = limit.STRING
 	default:
-		k = limit.LONGSTRING
+		k = limit.SORTEDSET + 2*limit.Kind(it.Type-value.SortedSet)
 	}
 	if it.Expires != 0 {
 		return k
