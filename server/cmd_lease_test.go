@@ -125,3 +125,27 @@ func FuzzLeaseArgs(f *testing.F) {
 		}
 	})
 }
+
+// TestLeaseWaitsItsTurn checks that no lease passes one that waits, by itself, in EXEC or in a script.
+func TestLeaseWaitsItsTurn(t *testing.T) {
+	ts := newTestServer(t)
+	first, large, small := ts.client(), ts.client(), ts.client()
+	first.do("RL.LEASE", "k", "2", "1m", "ID", "first")
+	large.raw("RL.LEASE k 2 1m ID large WEIGHT 2 WAIT 1h\r\n")
+	words := []string{"RL.LEASE", "k", "2", "1m", "ID", "small"}
+	for way, run := range map[string]func() string{
+		"by itself": func() string { return line(small.do(words...)) },
+		"in EXEC": func() string {
+			small.do("MULTI")
+			small.do(words...)
+			return line(small.do("EXEC"))
+		},
+		"in a script": func() string {
+			return line(small.do(append([]string{"EVAL", "return redis.call(unpack(ARGV))", "1", "k"}, words...)...))
+		},
+	} {
+		if got := run(); !strings.Contains(got, "[1 2 ") {
+			t.Errorf("%s: %s", way, got)
+		}
+	}
+}

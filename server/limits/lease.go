@@ -98,11 +98,8 @@ func (l *leased) Told(c *call, key []byte, w *engine.Waiter) {
 func lease(c *call, t *txn) {
 	l := c.Prepared.(*leased)
 	var d limit.Decision
-	err := t.Step(l.key[0], limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
-		return limit.TakeLease(&l.Lease, state, now, dst, &d)
-	})
-	err = counted(t, engine.OutcomeOf(d.Limited), err)
-	if err = t.Note(err); t.Err == nil {
+	err := t.Note(t.Lease(l.key[0], &l.Lease, &d))
+	if t.Err == nil {
 		l.tell(c, t, l.key[0], &d, err)
 	}
 }
