@@ -359,6 +359,85 @@ func BenchmarkJournal(b *testing.B) {
 	}
 }
 
+// BenchmarkParts measures what it saves to record the parts of long states that have changed, rather than whole states: the bytes of the
+// log and the time for each change. Of 16 keys, each holds a full LOG of 1 000 requests, or a sorted set of 1 000 members in which the newest takes the
+// place of the oldest, or a string of 64 kB of which 16 bytes change. The log is written when each key has changed that often.
+func BenchmarkParts(b *testing.B) {
+	const keys = 16
+	logged := limit.Limit{Algorithm: limit.LOG, Max: 1000, Period: 10 * second}
+	const each = 10*second/1000 + 1
+	take := func(t *Txn, key []byte, _ int) error {
+		var d limit.Decision
+		if err := t.Decide(key, &logged, 1, &d); err != nil || d.Limited {
+			return fmt.Errorf("%+v, %w", d, err)
+		}
+		return nil
+	}
+	change := func(kind limit.Kind, size int, splices func(i int) []byte) func(t *Txn, key []byte, i int) error {
+		return func(t *Txn, key []byte, i int) error {
+			has, state, err := t.Get(key)
+			if err != nil {
+				return err
+			}
+			if has == 0 {
+				return t.Put(key, kind, valueState(kind, start+1e17, make([]byte, size)))
+			}
+			return t.Splice(key, kind, state[:journal.HeadSize(byte(kind))], splices(i))
+		}
+	}
+	member := make([]byte, 24)
+	for _, test := range []struct {
+		name string
+		step func(t *Txn, key []byte, i int) error
+	}{
+		{"LOG of 1000", take},
+		{"sorted set of 1000", change(limit.SORTEDSET, 1000*len(member), func(int) []byte {
+			return journal.AppendSplice(journal.AppendSplice(nil, 0, len(member), nil), 999*len(member), 0, member)
+		})},
+		{"string of 64 kB", change(stringOf(make([]byte, 64<<10), false), 64<<10, func(i int) []byte {
+			return journal.AppendSplice(nil, i*16%(64<<10), 16, member[:16])
+		})},
+	} {
+		for _, often := range []int{1, 16} {
+			for _, how := range []string{"in parts", "whole"} {
+				b.Run(fmt.Sprintf("%s/%d in a cut/%s", test.name, often, how), func(b *testing.B) {
+					e := New(Options{})
+					e.StartJournal(0, new(journal.Gate), func() {})
+					if how == "whole" {
+						e.RecordWhole(math.MaxInt64)
+					}
+					var out journal.Buffer
+					now, i, bytes := start, 0, 0
+					step := func() {
+						k := key(i % keys)
+						if i%keys == 0 {
+							now += each
+						}
+						if err := e.Update(now, [][]byte{k}, func(t *Txn) error { return test.step(t, k, i) }); err != nil {
+							b.Fatal(err)
+						}
+						if i++; i%(keys*often) == 0 {
+							out.Reset(0)
+							drain(e, &out)
+							bytes += len(out.Bytes)
+						}
+					}
+					for range 1000 * keys {
+						step()
+					}
+					from := i
+					bytes = 0
+					b.ReportAllocs()
+					for b.Loop() {
+						step()
+					}
+					b.ReportMetric(float64(bytes)/float64(i-from), "log-B/op")
+				})
+			}
+		}
+	}
+}
+
 // BenchmarkRestore restores a million keys again and again, 500 in an operation:
 // into a table that grows, into one that knows how many will come, and over keys
 // that are there.
