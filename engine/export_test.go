@@ -19,6 +19,15 @@ func (e *Engine) on(now int64, key []byte, fn func(t *Txn) error) error {
 	return e.UpdateAt(0, now, [][]byte{key}, fn)
 }
 
+// Decide is Txn.Take of a cost that nobody counts, in a limit with CountDenied either.
+func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	it, err := t.current(key)
+	if err != nil {
+		return err
+	}
+	return it.decide(l, cost, -1, d)
+}
+
 // TakeFor is Txn.Take.
 func (e *Engine) TakeFor(now int64, key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	err = e.on(now, key, func(t *Txn) (err error) {

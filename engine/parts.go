@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 
 	"limitdb/engine/table"
@@ -236,6 +237,10 @@ func (s *shard) restoreChange(sp *table.Spot, r *journal.Record) error {
 	state = state[:to+len(body)]
 	copy(state, edit.Head)
 	return s.table.Put(s.last, sp, table.Unknown(kind), state, true)
+}
+
+func unknownKind(kind byte) error {
+	return fmt.Errorf("engine: a state is of kind %d: %w", kind, journal.ErrNewer)
 }
 
 // miss notes that a Change could not be applied, and when its key expires.

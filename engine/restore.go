@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"math"
 
 	"limitdb/engine/table"
@@ -119,10 +118,6 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 		return unknownKind(r.Kind)
 	}
 	return s.table.Put(s.last, &sp, table.Unknown(a), state, true)
-}
-
-func unknownKind(kind byte) error {
-	return fmt.Errorf("engine: a state is of kind %d: %w", kind, journal.ErrNewer)
 }
 
 // Tidy frees what Expect has reserved for keys that did not come.

@@ -54,7 +54,7 @@ const (
 var (
 	// ErrTooMany is returned for more keys or bytes than the call allows.
 	ErrTooMany = errors.New("engine: too many keys or bytes at once")
-	// ErrUndeclared is returned to a function that Update is about to run again
+	// ErrUndeclared is returned to a function that UpdateAt is about to run again
 	// with all shards locked.
 	ErrUndeclared = errors.New("engine: the key's shard is not locked")
 	// errSplices is returned for splices that do not fit the state.
@@ -62,7 +62,7 @@ var (
 )
 
 // Txn is a transaction. It is valid, as are the states that it returns, until
-// the function returns that Update has called with it. Keys and limits that are
+// the function returns that UpdateAt has called with it. Keys that are
 // passed to it must stay unchanged until then.
 type Txn struct {
 	e        *core

@@ -6,19 +6,6 @@ import (
 	"limitdb/limit"
 )
 
-// Decide decides whether cost may be taken from key, and writes the answer to
-// *d. If so, the transaction takes it. A denial writes nothing, except that it
-// moves the key to the pace of a limit that was raised; a limit with
-// CountDenied counts nothing either. It does not end the transaction. The errors are those of Take, except for ErrKey and ErrOOM, which
-// come from the commit.
-func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	it, err := t.current(key)
-	if err != nil {
-		return err
-	}
-	return it.decide(l, cost, -1, d)
-}
-
 // Take decides on r and, if it is granted, takes what r asks for, and returns how much that is. It counts the
 // decision; a denial counts in a limit with CountDenied, too. The errors are ErrWrongType, those of limit.Take
 // and limit.TakeLease and, from the commit, ErrKey and ErrOOM.
@@ -197,8 +184,9 @@ func (it *item) countDenial(l *limit.Limit, cost int64, d *limit.Decision) error
 	return err
 }
 
-// decide decides on one limit, and writes what that takes. most is the longest wait for a turn of a QUEUE, or
-// -1 for any. Nothing else in the engine takes from a limit, but for the fast way: see TakeAt.
+// decide decides whether cost may be taken under a limit, and writes what that takes. most is the longest wait for a turn of a QUEUE, or
+// -1 for any. A denial writes nothing, except that it moves the key to the pace of a limit that was raised; a limit with
+// CountDenied counts nothing either. Nothing else in the engine takes from a limit, but for the fast way: see TakeAt.
 func (it *item) decide(l *limit.Limit, cost, most int64, d *limit.Decision) error {
 	t := it.t
 	state, err := it.stateFor(l)

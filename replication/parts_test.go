@@ -285,7 +285,7 @@ func (p *partsCluster) takeSome(e *engine.Engine, now int64) error {
 	var d limit.Decision
 	if p.rand.IntN(3) == 0 {
 		return e.UpdateAt(0, now, [][]byte{log, leases}, func(tx *engine.Txn) error {
-			if err := tx.Decide(log, &l, 1, &d); err != nil {
+			if _, err := tx.Take(log, &engine.Request{Limit: l, Cost: 1}, &d); err != nil {
 				return err
 			}
 			if err := tx.Step(leases, limit.LEASE, step); err != nil {
@@ -299,7 +299,8 @@ func (p *partsCluster) takeSome(e *engine.Engine, now int64) error {
 			if refund {
 				return tx.Refund(log, &l, 1, &d)
 			}
-			return tx.Decide(log, &l, 1, &d)
+			_, err := tx.Take(log, &engine.Request{Limit: l, Cost: 1}, &d)
+			return err
 		})
 		if err != nil {
 			return err

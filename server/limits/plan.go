@@ -35,9 +35,8 @@ func Take(c *call, p *request.Plan, key []byte) bool {
 // planned is a plan for a key.
 type planned struct {
 	request.Plan
-	key     [1][]byte
-	request engine.Request // the step keeps it until it ends
-	from    *sync.Pool
+	key  [1][]byte
+	from *sync.Pool
 }
 
 // Planned returns a plan for a key.
@@ -122,8 +121,8 @@ func (p *planned) in(t *txn, d *limit.Decision) (granted int64, err error) {
 	case request.Reserve:
 		return 0, t.Reserve(key, &p.Limit, p.Cost, p.MaxWait, d)
 	default:
-		p.request = p.Request()
-		return t.Take(key, &p.request, d)
+		r := p.Request()
+		return t.Take(key, &r, d)
 	}
 }
 
