@@ -24,7 +24,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"following-node-decides", "admission.go", "case p == byItself && special&specialFollowing != 0 && c.cmd.Leads():", "case false:", "TestAdmission"},
 		{"script-takes-any-key", "admission.go", "if text = c.unfitForScript(text, p); text == \"\" {", "if text = c.unfitForScript(text, p); false {", "TestAdmission"},
 		{"exec-admits-all-that-was-queued", "multi.go", "if _, text := c.admit(inExec, special); text != \"\" {", "if text := \"\"; text != \"\" {", "TestAdmission"},
-		{"end-of-a-pause-wakes-nobody", "pause/pause.go", "return p.applies(cmd) && p.Held.Add(", "return p.applies(cmd) || p.Held.Add(", waits},
+		{"end-of-a-pause-wakes-nobody", "pause/pause.go", "return p.applies(cmd) && p.Held.Add(", "return p.applies(cmd) || p.Held.Add(", "TestEndOfAPauseWakes"},
 		{"end-of-work-wakes-nobody", "pending.go", "		w.over.Store(true)\n		s.conn.Wake()\n", "		w.over.Store(true)\n", waits},
 		{"any-wake-up-ends-work", "pending.go", "if !w.over.Load() {", "if false {", waits},
 		{"held-command-runs-twice", "pending.go", "	s.pending = nil\n	s.pub.ArgMemory.Store(0)\n", "	s.pub.ArgMemory.Store(0)\n", waits},
