@@ -168,10 +168,11 @@ func (t *Txn) conclude(r *Together, at int, a *asking) (int, error) {
 func (t *Txn) countDenials(r *Together, at int) (int, error) {
 	counted := false
 	for i := range r.Keys {
-		it, l, d := t.part(i), &r.Limits[i], &r.Decisions[i]
-		if !l.CountDenied || !d.Limited {
+		l := &r.Limits[i]
+		if !l.CountDenied || !r.Decisions[i].Limited {
 			continue
 		}
+		it, d := t.part(i), &r.Decisions[i]
 		var err error
 		if counted = true; r.Peek {
 			err = it.peek(l, r.Costs[i], d)
