@@ -251,7 +251,7 @@ func (a *asking) run() error {
 		return err
 	}
 	if it, away := a.turnAway(); away > 0 {
-		a.slow, a.away, a.waits = t.indexOf(it), away, true
+		a.slow, a.away, a.waits = t.index(&it.Change), away, true
 	}
 	return nil
 }
@@ -261,14 +261,15 @@ func (a *asking) decide() (err error) {
 	t := a.t
 	w := a.w
 	if w.All != nil {
-		a.at, err = t.together(w.All, a)
+		all := together{t: t, r: w.All, a: a}
+		a.at, err = all.decide()
 		return err
 	}
 	it, err := t.current(a.key)
 	if err != nil {
 		return err
 	}
-	a.slow = t.indexOf(it)
+	a.slow = t.index(&it.Change)
 	if w.hasTurns() {
 		if state, err := it.stateFor(&w.Limit); err == nil {
 			a.before = limit.Expires(w.kind(), state)

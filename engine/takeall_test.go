@@ -471,9 +471,10 @@ func TestTakeAllAllocatesNothing(t *testing.T) {
 		most = 4 // its pools drop some of what they are given
 	}
 	for n := 1; n <= 8; n++ {
+		r := Together{Keys: keys[:n], Limits: limits[:n], Costs: costs[:n], Decisions: ds[:n]}
 		if allocs := allocations(1000, func() {
 			now++
-			if _, err := e.TakeAll(now, keys[:n], limits[:n], costs[:n], ds[:n]); err != nil {
+			if _, err := e.Together(now, &r); err != nil {
 				t.Fatal(err)
 			}
 		}); allocs > most {

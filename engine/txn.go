@@ -274,16 +274,6 @@ func (t *Txn) search(key []byte) (int, error) {
 	return len(t.items) - 1, nil
 }
 
-// indexOf returns the index of an item.
-func (t *Txn) indexOf(it *item) int {
-	for i := range t.items {
-		if &t.items[i] == it {
-			return i
-		}
-	}
-	return -1
-}
-
 // current is item, with all that was decided before in its state.
 func (t *Txn) current(key []byte) (*item, error) {
 	it, err := t.item(key)

@@ -11,7 +11,7 @@ func (t *Txn) commit() (at int, err error) {
 	if len(t.items) == 1 && !t.items[0].Grow {
 		return 0, t.commitOne(&t.items[0])
 	}
-	t.dropExpired()
+	dropExpired(t.items, t.now)
 	t.changes = t.changes[:0]
 	for _, i := range t.order {
 		switch it := &t.items[i]; {
@@ -85,16 +85,16 @@ func (t *Txn) index(c *table.Change) int {
 }
 
 // dropExpired drops the records of keys that have expired.
-func (t *Txn) dropExpired() {
+func dropExpired(items []item, now int64) {
 	dropped := false
-	for i := range t.items {
-		if it := &t.items[i]; it.expired {
-			it.Table.Live(t.now, &it.Spot)
+	for i := range items {
+		if it := &items[i]; it.expired {
+			it.Table.Live(now, &it.Spot)
 			it.expired, dropped = false, true
 		}
 	}
-	for i := 0; dropped && i < len(t.items); i++ {
-		t.items[i].Table.Find(&t.items[i].Spot)
+	for i := 0; dropped && i < len(items); i++ {
+		items[i].Table.Find(&items[i].Spot)
 	}
 }
 

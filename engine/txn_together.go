@@ -13,17 +13,28 @@ package engine
 //
 // The errors are those of Take, ErrDuplicate and ErrTooMany; at is then the key
 // at fault, -1 for ErrTooMany, and nothing of r has been written. ErrOOM comes from the commit.
-func (t *Txn) Together(r *Together) (at int, err error) { return t.together(r, nil) }
+func (t *Txn) Together(r *Together) (at int, err error) {
+	all := together{t: t, r: r}
+	return all.decide()
+}
 
-// together is Together for a request that may wait, unless a is nil.
-func (t *Txn) together(r *Together, a *asking) (at int, err error) {
-	if at, err := t.gather(r); err != nil {
+// together is one decision on all limits of a request, in a transaction.
+type together struct {
+	t *Txn
+	r *Together
+	a *asking // nil: the request does not wait
+}
+
+// decide is Txn.Together.
+func (all *together) decide() (at int, err error) {
+	t, r, a := all.t, all.r, all.a
+	if at, err := all.gather(); err != nil {
 		return at, err
 	}
 	again := false // whether conclude has anything to do although all grant
 	for i := range r.Keys {
-		if err := t.decidePart(r, i, a); err != nil {
-			t.undo(r, i)
+		if err := all.decidePart(i); err != nil {
+			all.undo(i)
 			return i, err
 		}
 		again = again || r.Decisions[i].Limited || t.part(i).earlier
@@ -34,12 +45,12 @@ func (t *Txn) together(r *Together, a *asking) (at int, err error) {
 			return at, err
 		}
 	}
-	if long := t.tooLong(r); at < 0 && long >= 0 {
-		t.undo(r, len(r.Keys))
+	if long := all.tooLong(); at < 0 && long >= 0 {
+		all.undo(len(r.Keys))
 		return long, ErrKey
 	}
 	if at >= 0 || again {
-		if at, err = t.conclude(r, at, a); err != nil {
+		if at, err = all.conclude(at); err != nil {
 			return at, err
 		}
 	}
@@ -54,7 +65,7 @@ func (t *Txn) together(r *Together, a *asking) (at int, err error) {
 		}
 	}
 	if r.CountDenied {
-		if at, err = t.countDenials(r, at); err != nil {
+		if at, err = all.countDenials(at); err != nil {
 			return at, err
 		}
 	}
@@ -67,7 +78,8 @@ func (t *Txn) together(r *Together, a *asking) (at int, err error) {
 }
 
 // gather finds the items of r. After an error, the index is that of the key at fault.
-func (t *Txn) gather(r *Together) (at int, err error) {
+func (all *together) gather() (at int, err error) {
+	t, r := all.t, all.r
 	if len(r.Keys) > MaxAll {
 		return -1, ErrTooMany
 	}
@@ -99,30 +111,30 @@ func (t *Txn) part(i int) *item { return &t.items[t.parts[i]] }
 
 // decidePart decides on one limit. What the transaction has written before stays as
 // it is, because it could not be restored: conclude takes from it.
-func (t *Txn) decidePart(r *Together, i int, a *asking) error {
+func (all *together) decidePart(i int) error {
+	t, r := all.t, all.r
 	it, l, d := t.part(i), &r.Limits[i], &r.Decisions[i]
 	if r.Peek || it.earlier {
 		return it.peek(uncounted(l, &t.uncounted), r.Costs[i], d)
 	}
-	most := int64(-1)
-	if a != nil {
-		most = r.most(i, t.now, a)
-	}
-	return it.decide(l, r.Costs[i], most, d)
+	return it.decide(l, r.Costs[i], all.most(i), d)
 }
 
 // most returns how long the turn of a limit may be away.
-func (r *Together) most(i int, now int64, a *asking) int64 {
-	if r.soft(i) {
+func (all *together) most(i int) int64 {
+	if all.a == nil || all.r.soft(i) {
 		return -1
 	}
-	return a.most(now)
+	return all.a.most(all.t.now)
 }
 
 // tooLong returns the index of a new key that is too long to be stored, or -1.
-func (t *Txn) tooLong(r *Together) int {
-	for i, key := range r.Keys {
-		if len(key) > MaxKey && t.part(i).written && (!t.part(i).Found() || t.part(i).expired) {
+func (all *together) tooLong() int {
+	for i, key := range all.r.Keys {
+		if len(key) <= MaxKey {
+			continue
+		}
+		if it := all.t.part(i); it.written && (!it.Found() || it.expired) {
 			return i
 		}
 	}
@@ -130,17 +142,18 @@ func (t *Txn) tooLong(r *Together) int {
 }
 
 // undo takes back what the first n limits have granted or moved.
-func (t *Txn) undo(r *Together, n int) {
+func (all *together) undo(n int) {
 	for i := range n {
-		if it := t.part(i); !r.Peek && !it.earlier {
-			it.retract(r.Decisions[i].Limited)
+		if it := all.t.part(i); !all.r.Peek && !it.earlier {
+			it.retract(all.r.Decisions[i].Limited)
 		}
 	}
 }
 
 // conclude keeps the decisions if at, the limit that denies, is -1. Otherwise it
 // takes back what was granted. The keys of denials keep a faster pace.
-func (t *Txn) conclude(r *Together, at int, a *asking) (int, error) {
+func (all *together) conclude(at int) (int, error) {
+	t, r := all.t, all.r
 	for i := range r.Keys {
 		it, l, d := t.part(i), &r.Limits[i], &r.Decisions[i]
 		var err error
@@ -151,7 +164,7 @@ func (t *Txn) conclude(r *Together, at int, a *asking) (int, error) {
 			}
 			err = it.peek(l, 0, d)
 		case it.earlier && !r.Peek:
-			err = it.decide(l, r.Costs[i], r.most(i, t.now, a), d)
+			err = it.decide(l, r.Costs[i], all.most(i), d)
 		}
 		if err != nil {
 			return i, err
@@ -165,8 +178,8 @@ func (t *Txn) conclude(r *Together, at int, a *asking) (int, error) {
 
 // countDenials counts the denials of limits that count their own. at is the limit that
 // denies, or -1.
-func (t *Txn) countDenials(r *Together, at int) (int, error) {
-	counted := false
+func (all *together) countDenials(at int) (int, error) {
+	t, r, counted := all.t, all.r, false
 	for i := range r.Keys {
 		l := &r.Limits[i]
 		if !l.CountDenied || !r.Decisions[i].Limited {

@@ -84,11 +84,10 @@ func (w *Watch) Stop() {
 // Key returns the key that is watched.
 func (w *Watch) Key() []byte { return w.key }
 
-// Changed reports whether the key of a watch, which is one of those that were
-// given to Update, has changed since the watch began: it was stored, also with the
-// same state, removed, evicted or flushed, or it has expired. In an engine other
-// than the watch's, it has.
-func (t *Txn) Changed(w *Watch) bool {
+// Changed reports, in a step on its key, whether that has changed since the watch began: it
+// was stored, also with the same state, removed, evicted or flushed, or it has expired. In
+// an engine other than the watch's, it has.
+func (w *Watch) Changed(t *Txn) bool {
 	it, err := t.item(w.key)
 	return err != nil || it.s != w.s || w.changed || w.there && it.kind == 0
 }

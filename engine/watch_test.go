@@ -13,7 +13,7 @@ import (
 func changed(t *testing.T, e *Engine, now int64, w *Watch) (yes bool) {
 	t.Helper()
 	if err := e.Update(now, [][]byte{w.Key()}, func(t *Txn) error {
-		yes = t.Changed(w)
+		yes = w.Changed(t)
 		return nil
 	}); err != nil {
 		t.Fatal(err)

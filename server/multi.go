@@ -274,7 +274,7 @@ func (c *call) execAll(m *multi) {
 	most := c.OutputLimit()
 	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *handler.Txn) bool {
 		for _, w := range m.watched {
-			if t.Changed(w) {
+			if w.Changed(t.Txn) {
 				return false
 			}
 		}
