@@ -116,6 +116,7 @@ func (it *item) store(must bool) (err error) {
 			s.changes.was.Note(it.kind, was)
 		}
 		if state, err = it.takeInPlace(t.now, was); err != nil || state == nil {
+			it.written = false // a denial that has moved nothing: see park
 			return err
 		}
 	}
