@@ -227,8 +227,8 @@ func (a *asking) run() error {
 	switch {
 	case w.Done():
 		return errGone
-	case q != nil && q.Turn != nil && a.why == withdraws:
-		return errGone
+	case q != nil && q.Turn != nil && (a.why == withdraws || a.why == isReady && q.Due() > t.now):
+		return errGone // in the second case, another has just looked at the queue from which it has come
 	case q != nil && q.Turn != nil && q.Turn.InLine && a.why == cancels:
 		return a.giveTurnBack(q)
 	case q != nil && q.Turn != nil:

@@ -40,3 +40,32 @@ func TestWaitForLongLog(t *testing.T) {
 		t.Errorf("Wake says %d, want %d", next, now+d.Wait)
 	}
 }
+
+// TestTurnBeforeItsTime has two look at a queue at a time, and both find the same head. One grants it a turn. The other,
+// which comes second, leaves it alone.
+func TestTurnBeforeItsTime(t *testing.T) {
+	limits := parsed(t, "GCRA 1/100ns", "QUEUE 1/70ns BURST 5")
+	e := New(Options{Shards: 8, Seed: 1})
+	now := int64(start)
+	var told []string
+	e.AskAll(now, askFor(limits, "a", now, nil))
+	w := askFor(limits, "ab", now+500, bell{"w", &told})
+	if !e.AskAll(now, w) {
+		t.Fatal(outcomeOf(w))
+	}
+	now += 100
+	for range 3 { // they wait for turns
+		e.AskAll(now, askFor(limits, "b", now+500, bell{"other", &told}))
+	}
+	e.serve(now, w.member.Queue())
+	if q := w.member.Queue(); q == nil || q.Turn == nil {
+		t.Fatal("it has no turn to wait for: ", outcomeOf(w))
+	}
+	if e.decide(now, &asking{w: w, why: isReady}) || w.Done() {
+		t.Error("it is told before its turn: ", outcomeOf(w))
+	}
+	now += 210
+	if e.Wake(now); outcomeOf(w) != "granted" {
+		t.Error("when its turn has come: ", outcomeOf(w))
+	}
+}
