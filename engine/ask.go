@@ -109,10 +109,24 @@ func (e *core) serve(now int64, q *wait.Queue) {
 		if w == nil {
 			return
 		}
-		if e.decide(now, &asking{w: w, why: isReady}) {
-			w.Owner.Wake()
-		}
+		e.look(now, q, w)
 	}
+	e.lookSoon(q)
+}
+
+// look decides w, which was found in q. It may have gone to another queue since.
+func (e *core) look(now int64, q *wait.Queue, w *Waiter) {
+	a := &asking{w: w, why: isReady}
+	if e.decide(now, a) {
+		w.Owner.Wake()
+	}
+	if a.from != nil && a.from != q {
+		e.lookSoon(a.from)
+	}
+}
+
+// lookSoon has Wake look at q.
+func (e *core) lookSoon(q *wait.Queue) {
 	s := &e.shards[q.Shard]
 	s.mu.Lock()
 	s.waits.LookSoon(q)
@@ -165,6 +179,9 @@ func (e *core) giveUp(now int64, keys [][]byte, a *asking, err error) (decided b
 	w := a.w
 	if w.Done() {
 		return false
+	}
+	if q := w.member.Queue(); q != nil {
+		a.from = q
 	}
 	e.leaveQueue(w)
 	if a.cause != nil {

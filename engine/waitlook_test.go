@@ -69,3 +69,38 @@ func TestTurnBeforeItsTime(t *testing.T) {
 		t.Error("when its turn has come: ", outcomeOf(w))
 	}
 }
+
+// TestLookAtAnotherQueue has a request be looked at for a queue that it has left since, and end with an error. Those behind
+// it in the queue where it was are then looked at as well.
+func TestLookAtAnotherQueue(t *testing.T) {
+	limits := parsed(t, "GCRA 1/100ns", "GCRA 1/300ns")
+	e := New(Options{Shards: 8, Seed: 1})
+	now := int64(start)
+	var told []string
+	e.AskAll(now, askFor(limits, "a", now, nil))
+	one, two := askFor(limits, "ab", now+1000, bell{"one", &told}), askFor(limits, "b", now+1000, bell{"two", &told})
+	if !e.AskAll(now, one) {
+		t.Fatal(outcomeOf(one))
+	}
+	old := one.member.Queue()
+	now += 50
+	e.AskAll(now, askFor(limits, "b", now, nil))
+	now += 50
+	if e.Wake(now); one.member.Queue() == old || !e.AskAll(now, two) {
+		t.Fatal("they do not wait for b: ", outcomeOf(one), outcomeOf(two))
+	}
+	err := e.Update(now, nil, func(tx *Txn) error {
+		return tx.Put([]byte("a"), limit.LEASE, stateOf(now+second, 8, 1))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Waits.look(now, old, one)
+	if outcomeOf(one) != ErrWrongType.Error() {
+		t.Fatal(outcomeOf(one))
+	}
+	q := two.member.Queue()
+	if next := e.Wake(now); next != q.Due() || next <= now {
+		t.Errorf("Wake says %d, and the one behind is due at %d", next, q.Due())
+	}
+}
