@@ -89,6 +89,7 @@ type Txn struct {
 	stops      int           // how often it has stopped
 	moved      *item         // all that is stored of it when it stops; nil: nothing is
 	movedAs    table.Mark
+	watches    bool // it has asked whether a key has changed
 }
 
 // begin returns a transaction on keys.
@@ -170,7 +171,7 @@ func (t *Txn) rest() bool {
 			it.Key, it.State, it.head = nil, nil, nil // look forgets the rest
 		}
 	}
-	t.undeclared, t.bytes, t.round, t.asking, t.stirred, t.stops, t.counts = false, 0, 0, nil, nil, 0, [outcomes]uint32{}
+	t.undeclared, t.watches, t.bytes, t.round, t.asking, t.stirred, t.stops, t.counts = false, false, 0, 0, nil, nil, 0, [outcomes]uint32{}
 	return true
 }
 

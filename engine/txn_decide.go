@@ -402,9 +402,10 @@ func (t *Txn) stopsAt(q *wait.Queue) bool {
 }
 
 // moves has the transaction stop if a denial gives an item of q another pace, which is in next. Only that is then stored.
+// A transaction that watches keys does not stop: it would find that the key has changed.
 func (it *item) moves(q *wait.Queue, next []byte, as table.Mark) bool {
 	t := it.t
-	if it.written || !t.mayStop() {
+	if it.written || t.watches || !t.mayStop() {
 		return false
 	}
 	it.buf = next

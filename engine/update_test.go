@@ -48,6 +48,23 @@ func TestStepThatBeginsAgain(t *testing.T) {
 		}
 		return w
 	}
+	t.Run("a key that it watches", func(t *testing.T) {
+		e := New(Options{Shards: 64, Seed: 1})
+		wait(e)
+		w := e.Watch(start, key(2))
+		defer w.Stop()
+		var d limit.Decision
+		err := e.Update(start, [][]byte{key(2)}, func(tx *Txn) (err error) {
+			if w.Changed(tx) {
+				t.Error("it has changed the key itself")
+			}
+			d, err = take(tx, key(2), fast)
+			return err
+		})
+		if err != nil || !d.Limited {
+			t.Errorf("%v: %+v", err, d)
+		}
+	})
 	t.Run("a faster pace", func(t *testing.T) {
 		e, runs := New(Options{Shards: 64, Seed: 1}), 0
 		first := wait(e)

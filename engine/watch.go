@@ -89,6 +89,7 @@ func (w *Watch) Key() []byte { return w.key }
 // an engine other than the watch's, it has.
 func (w *Watch) Changed(t *Txn) bool {
 	it, err := t.item(w.key)
+	t.watches = true
 	return err != nil || it.s != w.s || w.changed || w.there && it.kind == 0
 }
 
