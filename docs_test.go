@@ -82,3 +82,38 @@ func TestDocsIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestSubcommands checks that each subcommand that a page for users names is in docs/commands.md. Other pages may name what is not there any more.
+func TestSubcommands(t *testing.T) {
+	reference, err := os.ReadFile(filepath.Join("docs", "commands.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parents, known := map[string]bool{}, map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#### (\S+) (\S+)$`).FindAllStringSubmatch(string(reference), -1) {
+		parents[m[1]], known[m[1]+" "+m[2]] = true, true
+	}
+	named := regexp.MustCompile("`(?:redis-cli )?([A-Z.]+) ([A-Z-]+)[ `]")
+	checked := 0
+	for _, file := range pages(t) {
+		if filepath.Dir(file) != "docs" && file != "README.md" || file == filepath.Join("docs", "decisions.md") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			if !parents[m[1]] {
+				continue
+			}
+			checked++
+			if !known[m[1]+" "+m[2]] && m[2] != "HELP" {
+				t.Errorf("%s: there is no %s %s", file, m[1], m[2])
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d subcommands were found", checked)
+	}
+}
