@@ -115,7 +115,7 @@ valid, and exits. docs/configuration.md lists the directives.`,
 	return root
 }
 
-// sayUsage makes each subcommand answer a wrong number of arguments with its usage.
+// sayUsage makes each subcommand answer a wrong number of arguments, or an option that it needs and did not get, with its usage.
 func sayUsage(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		sayUsage(sub)
@@ -125,9 +125,13 @@ func sayUsage(c *cobra.Command) {
 		return
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
+		what := "wrong number of arguments"
 		if check(c, args) == nil {
-			return nil
+			if c.ValidateRequiredFlags() == nil {
+				return nil
+			}
+			what = "an option is missing"
 		}
-		return cli.UsageError(fmt.Errorf("wrong number of arguments: the usage is %s", c.UseLine()))
+		return cli.UsageError(fmt.Errorf("%s: the usage is %s", what, c.UseLine()))
 	}
 }

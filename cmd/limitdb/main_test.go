@@ -21,6 +21,8 @@ func TestMistypedSubcommand(t *testing.T) {
 		{"rules chekc", `unknown subcommand "chekc": the usage is limitdb rules check|explain|test|import`},
 		{"check", "wrong number of arguments: the usage is limitdb check DIR"},
 		{"export one", "wrong number of arguments: the usage is limitdb export DIR DIR2"},
+		{"import", "an option is missing: the usage is limitdb import --from redis://host:port/db --to redis://host:port"},
+		{"rules import file", "an option is missing: the usage is limitdb rules import --from"},
 	} {
 		err := run(strings.Fields(c.args))
 		var code cli.ExitCode

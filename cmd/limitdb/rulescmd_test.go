@@ -107,7 +107,7 @@ func TestRulesImport(t *testing.T) {
 		t.Error(errOut)
 	}
 	var code cli.ExitCode
-	if err := run([]string{"rules", "import", file}); errors.As(err, &code) || err == nil {
+	if err := run([]string{"rules", "import", file}); !errors.As(err, &code) || code != 2 {
 		t.Error(err)
 	}
 }
