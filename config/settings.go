@@ -152,11 +152,11 @@ func declareNetwork(r *Registry, s *Settings) {
 	s.TLSPort = g.int("tls-port", "0", 0, 65535, fixed,
 		"The TCP port for clients that speak TLS; 0: none.")
 	s.TLSCertFile = g.text("tls-cert-file", "", fixed,
-		"The server's certificate and its chain, in PEM; SIGHUP reloads it.")
+		"The server's certificate and its chain, in PEM. It is read again when it changes, and at SIGHUP.")
 	s.TLSKeyFile = g.text("tls-key-file", "", fixed,
-		"The key of the certificate, in PEM; SIGHUP reloads it.")
+		"The key of the certificate, in PEM. It is read again when it changes, and at SIGHUP.")
 	s.TLSCACertFile = g.text("tls-ca-cert-file", "", fixed,
-		"The authorities that sign clients' certificates, in PEM; SIGHUP reloads it.")
+		"The authorities that sign clients' certificates, in PEM. It is read again when it changes, and at SIGHUP.")
 	s.TLSAuthClients = g.enum("tls-auth-clients", "no", []string{"no", "optional", "yes"}, fixed,
 		"Whether clients must present a certificate signed by tls-ca-cert-file. The default in Redis is yes; here it must be set if tls-ca-cert-file is.")
 	r.checks = append(r.checks, func() error { return checkTLS(r, s) })
@@ -204,11 +204,11 @@ func declareReplication(r *Registry, s *Settings) {
 		"Where clients reach any member of the cluster, a host and a port. A node that is not a member asks there to be added, with its own requirepass. With raft-bootstrap, a node begins a cluster only if nobody there is in one.")
 	s.RaftJoin.check = hostPort
 	s.RaftTLSCertFile = g.text("raft-tls-cert-file", "", fixed,
-		"The certificate with which this node proves to the others who it is, and its chain, in PEM. Its DNS names include raft-id. SIGHUP reloads it.")
+		"The certificate with which this node proves to the others who it is, and its chain, in PEM. Its DNS names include raft-id. It is read again when it changes, and at SIGHUP.")
 	s.RaftTLSKeyFile = g.text("raft-tls-key-file", "", fixed,
-		"The key of that certificate, in PEM; SIGHUP reloads it.")
+		"The key of that certificate, in PEM. It is read again when it changes, and at SIGHUP.")
 	s.RaftTLSCACertFile = g.text("raft-tls-ca-cert-file", "", fixed,
-		"The authorities that sign the certificates of all nodes, in PEM; SIGHUP reloads it.")
+		"The authorities that sign the certificates of all nodes, in PEM. It is read again when it changes, and at SIGHUP.")
 	s.RaftHeartbeat = g.milliseconds("raft-heartbeat-timeout", "500", 50, mutable,
 		"After how many milliseconds without the leader a node asks the others to vote for it: a random time, from this to twice as long. Set the same on all nodes. It cannot be set below the lease timeout with which the node has started.")
 	s.RaftElection = g.milliseconds("raft-election-timeout", "500", 50, mutable,
