@@ -292,8 +292,8 @@ func (c *call) execAll(m *multi) {
 					}
 					called[i], c.called = c.called, nil
 				}
-				if c.TooLong(t, most) {
-					return false
+				if t.Err != nil || c.TooLong(t, most) {
+					return false // it begins again, or is over
 				}
 				if c.late() {
 					t.End(errExecTime)
