@@ -33,8 +33,8 @@ func TestWaitForLongLog(t *testing.T) {
 	if err := e.Peek(now, k, l, 10, &d); err != nil || !d.Limited {
 		t.Fatal(d, err)
 	}
-	if due := w.member.Queue().Due(); due != now+d.Wait {
-		t.Errorf("once it is denied again, the queue is due at %d, want %d", due, now+d.Wait)
+	if due := w.member.Queue().Due(); due != now+d.Wait { // Wake would not return
+		t.Fatalf("once it is denied again, the queue is due at %d, want %d", due, now+d.Wait)
 	}
 	if next := e.Wake(now); next != now+d.Wait || w.Done() {
 		t.Errorf("Wake says %d, want %d", next, now+d.Wait)
