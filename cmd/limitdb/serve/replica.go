@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -52,8 +53,13 @@ func newReplica(p *process) (*replica, error) {
 	return r, nil
 }
 
+// newEngine returns an engine. All engines of the process hash alike, so that the place of a key in one, which a command may have
+// when a node begins to lead, is its place in the next. The first call is before any goroutine's.
 func (p *process) newEngine() *engine.Engine {
-	return engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
+	for p.seed == 0 {
+		p.seed = rand.Uint64()
+	}
+	return engine.New(engine.Options{Shards: int(p.set.Shards.Get()), Seed: p.seed})
 }
 
 // states returns the engine whose figures the server shows.

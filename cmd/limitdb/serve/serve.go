@@ -71,6 +71,7 @@ type process struct {
 	log         *slog.Logger
 	logs        *logOutput
 	engine      *engine.Engine
+	seed        uint64 // of the hashes of newEngine's engines; 0 before the first
 	server      *server.Server
 	group       *transport.Group
 	ports       ports

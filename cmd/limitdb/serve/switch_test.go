@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"limitdb/config"
+	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/resp"
 )
@@ -216,5 +217,18 @@ func TestAdviceAtRunTime(t *testing.T) {
 		if err != nil || !strings.Contains(string(log), want) {
 			t.Errorf("%v: no %q in\n%s", err, want, log)
 		}
+	}
+}
+
+// The place of a key is the same in all engines of a process: a command may find it in one and ask the next.
+func TestEnginesHashAlike(t *testing.T) {
+	_, set := config.New()
+	p := &process{set: set}
+	var places [2]engine.Place
+	for i := range places {
+		p.newEngine().Warm([][]byte{[]byte("key")}, places[i:i+1])
+	}
+	if places[0] == 0 || places[0] != places[1] {
+		t.Errorf("%x and %x", places[0], places[1])
 	}
 }
