@@ -119,6 +119,14 @@ func (s *Settings) HTTPAddrs() []Addr {
 	return s.Addrs()
 }
 
+// GRPCAddrs returns the addresses of the gRPC port: those in grpc-bind or, if it is empty, those in bind.
+func (s *Settings) GRPCAddrs() []Addr {
+	if words := s.GRPCBind.Get(); len(words) > 0 {
+		return addrs(words)
+	}
+	return s.Addrs()
+}
+
 // addrs parses the words of bind. Here "*" means all addresses of both families, so "::*" beside it, as in
 // Redis' own configuration, adds nothing.
 func addrs(words []string) []Addr {
@@ -279,13 +287,26 @@ func someAddresses(words []string) error {
 	return addresses(words)
 }
 
+// checkUsers finds users in two places.
+func checkUsers(s *Settings) error {
+	if s.ACLFile.Get() != "" && len(s.User.Get()) > 0 {
+		return errors.New("aclfile and user are both given: put all users into one of them")
+	}
+	return nil
+}
+
 // checkTLS finds TLS settings that contradict one another.
 func checkTLS(r *Registry, s *Settings) error {
-	port, needs := s.TLSPort.Get(), "tls-port"
-	if port == 0 {
-		if needs = "http-tls"; !s.HTTPTLS.Get() {
-			return nil
-		}
+	port, needs := s.TLSPort.Get(), ""
+	switch {
+	case port != 0:
+		needs = "tls-port"
+	case s.HTTPTLS.Get():
+		needs = "http-tls"
+	case s.GRPCTLS.Get():
+		needs = "grpc-tls"
+	default:
+		return nil
 	}
 	auth, authority := s.TLSAuthClients.Get(), s.TLSCACertFile.Get()
 	switch {

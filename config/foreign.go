@@ -24,8 +24,6 @@ func foreign(name string) (foreignRow, bool) {
 		{names: "replicaof slaveof", harmless: []string{"no one"}, refused: true, advice: "nodes that hold the same state are set up with raft-addr (docs/replication.md): remove the line"},
 		{names: "min-replicas-to-write min-slaves-to-write", harmless: []string{"0"}, refused: true, advice: "with raft-addr a reply waits for a majority of the nodes, and without it appendfsync always makes a reply wait for the disk: remove the line"},
 		{names: "cluster-enabled", harmless: []string{"no"}, refused: true, advice: "limitdb does not spread keys over nodes: set no; nodes that hold the same keys are set up with raft-addr"},
-		{names: "user", refused: true, advice: "there is one user, default: set its password with requirepass or requirepass-file"},
-		{names: "aclfile", harmless: []string{""}, refused: true, advice: "there is one user, default: set its password with requirepass or requirepass-file"},
 		{names: "tls-ca-cert-dir", harmless: []string{""}, refused: true, advice: "put the authorities into one file and name it with tls-ca-cert-file"},
 		{names: "tls-key-file-pass", harmless: []string{""}, refused: true, advice: "keep the key in a file without a password that only limitdb may read"},
 
@@ -46,7 +44,7 @@ func foreign(name string) (foreignRow, bool) {
 		{names: "always-show-logo set-proc-title proc-title-template syslog-* crash-* disable-thp oom-score-adj-values locale-collate " +
 			"rdb* sanitize-dump-payload dbfilename appendfilename appenddirname aof-* no-appendfsync-on-rewrite key-load-delay " +
 			"replica-* slave-* repl-* masterport min-*-max-lag propagation-error-behavior " +
-			"cluster-* acllog-max-len acl-pubsub-default lazyfree-* maxmemory-samples maxmemory-eviction-tenacity lfu-* active-* activerehashing activedefrag " +
+			"cluster-* acl-pubsub-default lazyfree-* maxmemory-samples maxmemory-eviction-tenacity lfu-* active-* activerehashing activedefrag " +
 			"io-threads-do-reads lua-time-limit busy-reply-threshold hash-* list-* set-max-* zset-* hll-* stream-* tracking-table-max-keys " +
 			"dynamic-hz jemalloc-bg-thread enable-protected-configs enable-module-command ignore-warnings bind-source-addr socket-mark-id " +
 			"tls-replication tls-cluster tls-session-* tls-prefer-server-ciphers tls-client-* tls-dh-params-file gopher-enabled"},

@@ -10,7 +10,7 @@ import (
 )
 
 // Handle is the typed handle of a directive: one of *Int, *Bytes, *Duration, *Share, *Budget, *OutputLimit,
-// *Bool, *Text, *Enum and *Words. There are no others.
+// *Bool, *Text, *Enum, *Words and *Lines. There are no others.
 type Handle interface {
 	// Name returns the directive's name in lower case, such as "maxclients".
 	Name() string

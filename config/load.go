@@ -119,8 +119,12 @@ func (r *Registry) assign(all []assignment) error {
 func (r *Registry) remarkSecrets(opts []assignment) {
 	for _, a := range opts {
 		if a.to.secret && strings.Join(a.words, "") != "" {
+			file := "aclfile"
+			if a.to.secretFile != nil {
+				file = a.to.secretFile.name
+			}
 			r.remarks.lines = append(r.remarks.lines, fmt.Sprintf("%s is on the command line, which every user of the machine can read: use %s, the file or %s",
-				a.where, a.to.secretFile.name, envName(a.to.name)))
+				a.where, file, envName(a.to.name)))
 		}
 	}
 }

@@ -98,7 +98,7 @@ A directive's value comes from the first of these places that gives one:
 4. its default
 
 A line ` + "`include path`" + ` in the file is replaced by the lines of that file, or of all files that match ` + "`conf.d/*.conf`" + `, in the order of their names.
-A path is relative to the folder of the file that includes it. The lines of ` + "`save`" + ` in the file add up.
+A path is relative to the folder of the file that includes it. The lines of ` + "`save`" + ` in the file add up, and so do those of ` + "`user`" + `.
 
 FILE ` + "`-`" + ` is the standard input. ` + "`limitdb --check-config`" + ` with the same arguments only checks them. After an unknown
 directive or a value that is not allowed, the server does not start, and prints one line that names the file's line, the option or the

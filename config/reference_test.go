@@ -76,7 +76,7 @@ func TestTable(t *testing.T) {
 		if e.Environment != "LIMITDB_"+strings.ToUpper(strings.ReplaceAll(e.Name, "-", "_")) {
 			t.Errorf("%s has the variable %s", e.Name, e.Environment)
 		}
-		if e.Secret != (e.Name == "requirepass" || e.Name == "http-password") {
+		if e.Secret != (e.Name == "requirepass" || e.Name == "http-password" || e.Name == "user") {
 			t.Errorf("%s: Secret is %v", e.Name, e.Secret)
 		}
 	}

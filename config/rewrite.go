@@ -127,7 +127,7 @@ func (r *Registry) rewrite(old []byte) []byte {
 // addsUp reports whether several lines of the directive together make up its value.
 func (d *directive) addsUp() bool {
 	switch h := d.handle.(type) {
-	case *OutputLimit:
+	case *OutputLimit, *Lines:
 		return true
 	case *Words:
 		return h.adds

@@ -141,6 +141,8 @@ func (d *directive) parseOnto(before string, again bool, words []string) (string
 	switch h := d.handle.(type) {
 	case *OutputLimit:
 		return h.parseOnto(before, words)
+	case *Lines:
+		return h.parseOnto(before, again, words)
 	case *Words:
 		if h.adds && again && len(strings.Fields(strings.Join(words, " "))) > 0 {
 			return h.parse(append([]string{before}, words...))

@@ -21,6 +21,9 @@ type Settings struct {
 	// Passwords.
 	RequirePass     *Text
 	RequirePassFile *Text
+	ACLFile         *Text  // "" means none
+	User            *Lines // "name rules" of users
+	ACLLogMaxLen    *Int
 
 	// TLS.
 	TLSPort        *Int // 0 means none
@@ -28,6 +31,7 @@ type Settings struct {
 	TLSKeyFile     *Text
 	TLSCACertFile  *Text
 	TLSAuthClients *Enum // no, optional, yes
+	TLSClientsUser *Enum // off, CN
 
 	// Limits.
 	MaxClients              *Int
@@ -37,6 +41,7 @@ type Settings struct {
 	MaxKeyLen               *Bytes
 	Scripts                 *Enum
 	ScriptTimeLimit         *Duration
+	HoldMaxTTL              *Duration
 	ProtoMaxBulkLen         *Bytes
 	ClientQueryBufferLimit  *Bytes
 	ClientOutputBufferLimit *OutputLimit
@@ -52,6 +57,7 @@ type Settings struct {
 
 	// Persistence.
 	RulesFile      *Text // "": rules are set by command
+	EnvoyRulesDir  *Text // "": none
 	Dir            *Text
 	AppendOnly     *Bool
 	IgnoreData     *Bool
@@ -83,6 +89,10 @@ type Settings struct {
 	DecisionLog          *Text // "" means none
 	DecisionLogOneIn     *Int
 	DecisionLogMaxSize   *Bytes
+	AuditLog             *Text // "" means none
+	AuditLogStrict       *Bool
+	AuditLogMaxSize      *Bytes
+	RecentDenials        *Int // 0 means none
 	SlowlogLogSlowerThan *Int // microseconds; -1 means off
 	SlowlogMaxLen        *Int
 	LatencyTracking      *Bool
@@ -99,6 +109,14 @@ type Settings struct {
 	HTTPDecisions        *Bool
 	HTTPTrustedProxies   *Words // see TrustedProxies
 	Pprof                *Bool
+
+	// Envoy.
+	GRPCPort       *Int   // 0 means none
+	GRPCBind       *Words // empty means the same as Bind
+	GRPCTLS        *Bool
+	GRPCHeaders    *Enum // no, draft-3, draft-11
+	GRPCReflection *Bool
+	EnvoyMetrics   *Bool
 
 	// Process.
 	Supervised        *Enum // no, systemd, auto
@@ -117,6 +135,8 @@ func New() (*Registry, *Settings) {
 	declareEngine(r, s)
 	declareReplication(r, s)
 	declareObservation(r, s)
+	declareEnvoy(r, s)
+	declareProcess(r, s)
 	return r, s
 }
 
@@ -143,10 +163,18 @@ func declareNetwork(r *Registry, s *Settings) {
 
 	g = group{r, "Passwords"}
 	s.RequirePass = g.text("requirepass", "", mutable,
-		"The password that clients give with AUTH; empty: none.")
+		"The password of the user default, which clients give with AUTH; empty: none.")
 	s.RequirePassFile = g.text("requirepass-file", "", fixed,
 		"A file with the password, in place of requirepass; a newline at its end is ignored.")
 	g.keep(s.RequirePass, s.RequirePassFile)
+	s.ACLFile = g.text("aclfile", "", fixed,
+		"The file with the users and their rights, each on a line. ACL LOAD reads it again, and ACL SAVE writes it. Empty: users come from the directive below or, without any there, from ACL SETUSER, and the server keeps them with the data; in a cluster, all nodes do. See docs/acl.md.")
+	s.User = add(g, &Lines{}, "user", "", fixed,
+		"A user and its rights, as in: user app on >password ~app:* +@limit. A line for each; there are users here or in aclfile, not in both.")
+	r.byName["user"].secret = true
+	s.ACLLogMaxLen = g.int("acllog-max-len", "128", 0, 10_000, mutable,
+		"How many entries ACL LOG keeps of what users were denied.")
+	r.checks = append(r.checks, func() error { return checkUsers(s) })
 
 	g = group{r, "TLS"}
 	s.TLSPort = g.int("tls-port", "0", 0, 65535, fixed,
@@ -159,6 +187,8 @@ func declareNetwork(r *Registry, s *Settings) {
 		"The authorities that sign clients' certificates, in PEM. It is read again when it changes, and at SIGHUP.")
 	s.TLSAuthClients = g.enum("tls-auth-clients", "no", []string{"no", "optional", "yes"}, fixed,
 		"Whether clients must present a certificate signed by tls-ca-cert-file. The default in Redis is yes; here it must be set if tls-ca-cert-file is.")
+	s.TLSClientsUser = g.enum("tls-auth-clients-user", "off", []string{"off", "CN"}, mutable,
+		"Whether a client with a certificate is at once the user whose name is the certificate's common name: CN; off: it gives a name and a password, as others do. Without such a user, a client is default.")
 	r.checks = append(r.checks, func() error { return checkTLS(r, s) })
 }
 
@@ -176,6 +206,8 @@ func declareLimits(r *Registry, s *Settings) {
 		"Which Lua scripts EVAL runs: yes, any script; known, those of published versions of well-known limiters; no, none.")
 	s.ScriptTimeLimit = g.milliseconds("script-time-limit", "1000", 10, mutable,
 		"End a script or a transaction (EXEC) that has run for this many milliseconds. None of its writes is kept.")
+	s.HoldMaxTTL = g.seconds("hold-max-ttl", "3600", 1, 86400,
+		"The longest time, in seconds, for which RL.HOLD holds an estimate.")
 	s.MaxKeyLen = g.bytes("max-key-len", "4kb", 1, journal.MaxKey, mutable,
 		"The longest key.")
 	s.ProtoMaxBulkLen = g.bytes("proto-max-bulk-len", "64kb", 16<<10, 512<<20, mutable,
@@ -241,6 +273,8 @@ func declareEngine(r *Registry, s *Settings) {
 	g = group{r, "Rules"}
 	s.RulesFile = g.text("rules-file", "", fixed,
 		"The file with the rules of RL.CHECK. It is read at the start, when it changes, at SIGHUP and by RL.RULES RELOAD. Empty: RL.RULES sets the rules, and the server keeps them with the data; in a cluster, all nodes do.")
+	s.EnvoyRulesDir = g.text("envoy-rules-dir", "", fixed,
+		"A folder with files of Envoy's rate limit service (docs/envoy.md), beside the other rules: all *.yaml, *.yml and *.json in it, each with another domain. They are read at the start, when they change, at SIGHUP and by RL.RULES RELOAD. Empty: none.")
 
 	g = group{r, "Persistence"}
 	s.Dir = g.text("dir", "./limitdb-data", fixed,
@@ -285,6 +319,14 @@ func declareObservation(r *Registry, s *Settings) {
 		"Log one caller in so many, and all of that caller's decisions.")
 	s.DecisionLogMaxSize = g.bytes("decision-log-max-size", "256mb", 64<<10, 1<<50, fixed,
 		"The most that decision-log and the file before it, whose name ends in .1, may take together.")
+	s.AuditLog = g.text("audit-log", "", fixed,
+		"A file to which changes are logged, as JSON lines: who changed rules, settings or members, or reset or flushed something, when and from where. See docs/operations.md. SIGHUP reopens it. Empty: none.")
+	s.AuditLogStrict = g.bool("audit-log-strict", "no", mutable,
+		"Whether a change is refused that cannot be written to audit-log.")
+	s.AuditLogMaxSize = g.bytes("audit-log-max-size", "256mb", 64<<10, 1<<50, fixed,
+		"The most that audit-log and the file before it, whose name ends in .1, may take together.")
+	s.RecentDenials = g.int("recent-denials", "4096", 0, 1_000_000, mutable,
+		"How many denials are kept in memory for RL.DENIALS, at about 400 bytes each; 0: none. CONFIG SET forgets those that are there.")
 	s.SlowlogLogSlowerThan = g.int("slowlog-log-slower-than", "10000", -1, int64(time.Hour/time.Microsecond), mutable,
 		"The slow log records commands that take more than this many microseconds; 0: all, -1: none.")
 	s.SlowlogMaxLen = g.int("slowlog-max-len", "128", 0, 100_000, mutable,
@@ -316,14 +358,35 @@ func declareObservation(r *Registry, s *Settings) {
 	s.MetricsTopKeys = g.int("metrics-top-keys", "0", 0, 100, mutable,
 		"How many keys /metrics names, of those that are now denied most often; 0: none. Each key is a time series, and whoever reads the metrics sees it.")
 	s.HTTPDecisions = g.bool("http-decisions", "no", fixed,
-		"Whether the HTTP port makes decisions: /v1/take and /v1/check for services, /auth for reverse proxies. See docs/http.md.")
+		"Whether the HTTP port makes decisions: /v1/take, /v1/check and /v1/explain for services, /auth for reverse proxies. See docs/http.md.")
 	s.HTTPTrustedProxies = g.words("http-trusted-proxies", "127.0.0.0/8 ::1/128", mutable,
 		"The addresses and networks of the proxies that may ask /auth, and whose X-Forwarded-For, X-Forwarded-Uri and other headers it believes.")
 	s.HTTPTrustedProxies.check = parses(parseNetworks)
 	s.Pprof = g.bool("pprof", "no", fixed,
 		"Whether the HTTP port serves Go's profiles, to this machine only.")
+}
 
-	g = group{r, "Process"}
+// declareEnvoy declares the directives of the gRPC port.
+func declareEnvoy(r *Registry, s *Settings) {
+	g := group{r, "Envoy"}
+	s.GRPCPort = g.int("grpc-port", "0", 0, 65535, fixed,
+		"The gRPC port, which answers Envoy's rate limit service; 0: none. Its clients count among maxclients and give requirepass in the metadata authorization. See docs/envoy.md.")
+	s.GRPCBind = g.words("grpc-bind", "", fixed,
+		"The addresses of the gRPC port, in the form of bind; empty: those of bind.")
+	s.GRPCBind.check = addresses
+	s.GRPCTLS = g.bool("grpc-tls", "no", fixed,
+		"Whether the gRPC port speaks TLS, with tls-cert-file and tls-key-file.")
+	s.GRPCHeaders = g.enum("grpc-headers", "no", []string{"no", "draft-3", "draft-11"}, mutable,
+		"Which header fields Envoy is asked to add to what the caller gets: draft-3, RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of the limit that decides; draft-11, RateLimit-Policy and RateLimit of all.")
+	s.GRPCReflection = g.bool("grpc-reflection", "no", fixed,
+		"Whether the gRPC port describes its services to tools such as grpcurl.")
+	s.EnvoyMetrics = g.bool("envoy-metrics", "no", mutable,
+		"Whether /metrics has the figures of the limits of Envoy's descriptors under the names that envoyproxy/ratelimit has for them, ratelimit_service_rate_limit_total_hits and others.")
+}
+
+// declareProcess declares what concerns the process.
+func declareProcess(r *Registry, s *Settings) {
+	g := group{r, "Process"}
 	s.Supervised = g.enum("supervised", "no", []string{"no", "systemd", "auto"}, fixed,
 		"Whether to notify systemd of the start and the stop; auto: only if NOTIFY_SOCKET is set.")
 	s.ShutdownTimeout = g.seconds("shutdown-timeout", "10", 0, 3600,

@@ -21,18 +21,18 @@ import (
 
 // Options configures a Dashboard. Snapshot, Ready, Do and Now must be set.
 type Options struct {
-	// Snapshot returns the server's figures. It is called every second.
+	// Snapshot returns the figures of this node.
 	Snapshot func() observe.Snapshot
 	// Ready returns nil while the server makes decisions, and otherwise an error that says why not.
 	Ready func() error
-	// Do runs a command and returns its reply.
-	Do func(ctx context.Context, args ...[]byte) ([]byte, error)
-	// SetMode gives a rule a mode: enforce, shadow or off. Nil means that it cannot be changed here.
-	SetMode func(ctx context.Context, namespace, rule, mode string) error
+	// Do runs a command.
+	Do Commands
 	// Now returns the wall clock's time.
 	Now func() time.Time
 	// Password returns the password to sign in with, or "" for none. Nil means that there is none.
 	Password func() string
+	// Users are the server's users, who may sign in as well. Nil means that there are none.
+	Users observe.Users
 	// Hosts returns the names, besides addresses and localhost, by which browsers may open the page. Nil means
 	// that there are none.
 	Hosts func() []string
@@ -44,16 +44,18 @@ type Options struct {
 	Guesses *observe.Guesses
 }
 
+// Commands runs a command, with the rights of whom ctx names, and returns its reply. All that the page shows of the node that decides, it asks by commands.
+type Commands func(ctx context.Context, args ...[]byte) ([]byte, error)
+
 // Path is where the page is.
 const Path = "/dashboard/"
 
 //go:embed assets
 var assets embed.FS
 
-// Dashboard serves the page. Its history grows while Run runs.
+// Dashboard serves the page.
 type Dashboard struct {
 	Options
-	history  history
 	sessions sessions
 	mux      *http.ServeMux
 }
@@ -72,32 +74,19 @@ func New(o Options) *Dashboard {
 	d.mux.HandleFunc("GET "+Path+"{$}", d.asset)
 	d.mux.HandleFunc("GET "+Path+"{file}", d.asset)
 	d.mux.HandleFunc("GET "+Path+"api/state", d.signedIn(d.state))
-	d.mux.HandleFunc("GET "+Path+"api/key", d.signedIn(d.key))
+	d.mux.HandleFunc("POST "+Path+"api/key", d.signedIn(d.ours(d.key)))
+	d.mux.HandleFunc("POST "+Path+"api/search", d.signedIn(d.ours(d.search)))
+	d.mux.HandleFunc("GET "+Path+"api/denials", d.signedIn(d.lastDenials))
+	d.mux.HandleFunc("GET "+Path+"api/rules", d.signedIn(d.ruleList))
+	d.mux.HandleFunc("GET "+Path+"api/rule", d.signedIn(d.rulePage))
+	d.mux.HandleFunc("POST "+Path+"api/try", d.signedIn(d.ours(d.try)))
 	d.mux.HandleFunc("POST "+Path+"api/signin", d.signIn)
 	d.mux.HandleFunc("POST "+Path+"api/signout", d.write(d.signOut))
 	d.mux.HandleFunc("POST "+Path+"api/reset", d.write(d.reset))
 	d.mux.HandleFunc("POST "+Path+"api/mode", d.write(d.mode))
+	d.mux.HandleFunc("POST "+Path+"api/rule/check", d.write(d.checkRule))
+	d.mux.HandleFunc("POST "+Path+"api/rule/set", d.write(d.setRule))
 	return d
-}
-
-// Run records the history until ctx ends.
-func (d *Dashboard) Run(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		d.Sample()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// Sample adds the figures of this moment to the history.
-func (d *Dashboard) Sample() {
-	s := d.Snapshot()
-	d.history.add(d.Now().UnixMilli(), &s)
 }
 
 // ServeHTTP serves the page and its calls.
@@ -113,7 +102,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !observe.KnowsHost(r.Host, d.Hosts):
 		refuse(w, http.StatusMisdirectedRequest, "this page is served under an address or localhost; to use a name, add it to http-hosts")
-	case d.password() == "" && !observe.Local(r):
+	case !d.guarded() && !observe.Local(r):
 		refuse(w, http.StatusForbidden, "without a password, this page is for the machine that limitdb runs on: to open it from elsewhere, also from the host of a container, set a password by http-password-file (or http-password, or LIMITDB_HTTP_PASSWORD in the environment)")
 	default:
 		d.mux.ServeHTTP(w, r)
@@ -126,6 +115,9 @@ func (d *Dashboard) password() string {
 	}
 	return d.Password()
 }
+
+// guarded reports whether there is a password to sign in with: http-password, or that of a user.
+func (d *Dashboard) guarded() bool { return d.password() != "" || d.Users != nil && d.Users.Any() }
 
 // asset serves a file of the page.
 func (d *Dashboard) asset(w http.ResponseWriter, r *http.Request) {

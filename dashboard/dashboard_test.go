@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -23,7 +24,7 @@ type board struct {
 	password string
 	hosts    []string
 	snapshot observe.Snapshot
-	replies  map[string]string // by the command's name
+	replies  map[string]string // by the words that a command begins with
 	asked    []string
 }
 
@@ -41,13 +42,20 @@ func newBoard() *board {
 				words[i] = string(a)
 			}
 			b.asked = append(b.asked, strings.Join(words, " "))
-			if reply, ok := b.replies[words[0]]; ok {
-				return []byte(reply), nil
-			}
-			return []byte("*0\r\n"), nil
+			return []byte(b.reply(words)), nil
 		},
 	})
 	return b
+}
+
+// reply returns the reply whose words are the most of those that a command begins with.
+func (b *board) reply(words []string) string {
+	for n := len(words); n > 0; n-- {
+		if reply, ok := b.replies[strings.Join(words[:n], " ")]; ok {
+			return reply
+		}
+	}
+	return "*0\r\n"
 }
 
 // client asks over a real connection from 127.0.0.1, with cookies of its own.
@@ -113,7 +121,7 @@ func ours() []string {
 
 func TestPage(t *testing.T) {
 	c := newBoard().serve(t)
-	for path, kind := range map[string]string{"": "text/html", "app.js": "text/javascript", "style.css": "text/css", "uplot.js": "text/javascript", "icon.svg": "image/svg+xml", "uplot-LICENSE.txt": "text/plain"} {
+	for path, kind := range map[string]string{"": "text/html", "app.js": "text/javascript", "page.js": "text/javascript", "style.css": "text/css", "uplot.js": "text/javascript", "icon.svg": "image/svg+xml", "uplot-LICENSE.txt": "text/plain"} {
 		status, header, body := c.ask("GET", Path+path, "")
 		if status != 200 || !strings.HasPrefix(header.Get("Content-Type"), kind) || body == "" {
 			t.Errorf("%q: %d %s", path, status, header.Get("Content-Type"))
@@ -122,7 +130,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%q: %v", path, header)
 		}
 		// Everything comes from this server, and no markup has code or style that the policy would stop.
-		if path == "" || path == "app.js" || path == "style.css" {
+		if path == "" || strings.HasSuffix(path, ".js") && path != "uplot.js" || path == "style.css" {
 			for _, bad := range []string{"https://", " style=", " onclick=", "innerHTML", "eval(", "@import"} {
 				if strings.Contains(strings.ReplaceAll(body, "http://www.w3.org/", ""), bad) {
 					t.Errorf("%q has %q", path, bad)
@@ -220,13 +228,13 @@ func TestSignIn(t *testing.T) {
 		want                     int
 	}{
 		{"nobody", "GET", "state", "", nil, 401},
-		{"nobody", "GET", "key?key=a", "", nil, 401},
+		{"nobody", "POST", "key", `{"id":"YQ"}`, ours(), 401},
 		{"nobody", "POST", "reset", key, ours(), 401},
 		{"a wrong password", "POST", "signin", `{"password":"wrong"}`, ours(), 401},
 		{"another site's form", "POST", "signin", right, []string{"Content-Type: application/json"}, 403},
 		{"not JSON", "POST", "signin", "password=secret", []string{"X-Limitdb: dashboard", "Content-Type: application/x-www-form-urlencoded"}, 415},
 		{"unknown fields", "POST", "signin", `{"password":"secret","x":1}`, ours(), 400},
-		{"too long", "POST", "signin", `{"password":"` + strings.Repeat("x", 20<<10) + `"}`, ours(), 400},
+		{"too long", "POST", "signin", `{"password":"` + strings.Repeat("x", maxBody) + `"}`, ours(), 400},
 		{"the password", "POST", "signin", right, ours(), 200},
 		{"signed in", "GET", "state", "", nil, 200},
 		{"another site, by a script", "POST", "reset", key, []string{"Content-Type: application/json", "Sec-Fetch-Site: cross-site"}, 403},
@@ -241,7 +249,7 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("%s, %s: %d, want %d", s.what, s.call, got, s.want)
 		}
 	}
-	if got := strings.Join(b.asked, ", "); got != "RL.TOP COUNT 12, RL.RESET a" {
+	if got := strings.Join(b.asked, ", "); got != "RL.HISTORY SINCE 0, RL.TOP COUNT 12, RL.RESET a" {
 		t.Errorf("the server was asked %q", got)
 	}
 }
@@ -269,7 +277,7 @@ func TestSessionsEnd(t *testing.T) {
 		case "many others":
 			b.now = b.now.Add(time.Second)
 			for range maxSessions {
-				b.sessions.begin(b.now, "secret")
+				b.sessions.begin(b.now, "secret", nil)
 			}
 		}
 		c.cookies = cookies
@@ -300,141 +308,417 @@ func TestGuesses(t *testing.T) {
 	signIn("secret", 200)
 }
 
+// bulk returns texts as a RESP array.
+func bulk(words ...string) string {
+	out := fmt.Sprintf("*%d\r\n", len(words))
+	for _, w := range words {
+		out += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
+	}
+	return out
+}
+
+// get asks for JSON.
+func get[T any](t *testing.T, c *client, path string) (v T) {
+	t.Helper()
+	status, _, body := c.ask("GET", Path+"api/"+path, "")
+	if err := json.Unmarshal([]byte(body), &v); err != nil || status != 200 {
+		t.Fatalf("%s: %d %s", path, status, body)
+	}
+	return v
+}
+
 func TestState(t *testing.T) {
 	b := newBoard()
 	b.replies["RL.TOP"] = "*2\r\n*2\r\n$3\r\na\xffb\r\n:7\r\n*2\r\n$6\r\nuser:1\r\n:3\r\n"
-	b.snapshot.Engine = stats.Engine{Allowed: 10, Limited: 5, Keys: 3}
-	b.snapshot.Commands = []stats.Command{{Name: "rl.take"}, {Name: "ping"}}
-	b.Sample()
-	b.now = b.now.Add(2 * time.Second)
-	b.snapshot.Engine = stats.Engine{Allowed: 110, Limited: 15, Keys: 4}
-	b.snapshot.ShadowLimited = 40
-	b.snapshot.Rules = []observe.Rule{{Rule: stats.Rule{ShadowLimited: 40, CandidateLimited: 40}}} // of the same requests
-	b.snapshot.Commands = []stats.Command{{Name: "rl.take"}, {Name: "ping"}}
-	b.snapshot.Commands[0].Latency.Buckets[2] = 100 // 2 to 4 µs
-	b.snapshot.Commands[1].Latency.Buckets[20] = 100
-	b.Sample()
+	b.replies["RL.HISTORY SINCE 5"] = "%6\r\n$4\r\nnode\r\n$2\r\nn2\r\n$7\r\nallowed\r\n:110\r\n$7\r\nlimited\r\n:15\r\n$8\r\np99_nsec\r\n:2500\r\n" +
+		"$7\r\nsamples\r\n*2\r\n*12\r\n:9\r\n:1000\r\n:50\r\n:5\r\n:20\r\n:3000\r\n:4000\r\n:5000\r\n:4\r\n:8\r\n:2\r\n:1\r\n*1\r\n:1\r\n$6\r\nchecks\r\n*1\r\n*4\r\n$4\r\nshop\r\n:8\r\n:3000\r\n:3980\r\n"
+	b.replies["RL.RULES STATS"] = "*1\r\n%4\r\n$9\r\nnamespace\r\n$4\r\nshop\r\n$4\r\nname\r\n$1\r\nx\r\n$7\r\nlimited\r\n:3\r\n$14\r\nshadow_limited\r\n:2\r\n"
 	c := b.serve(t)
-	_, _, body := c.ask("GET", Path+"api/state", "")
-	var s state
-	if err := json.Unmarshal([]byte(body), &s); err != nil {
-		t.Fatal(err)
+	s := get[state](t, c, "state?since=5&over=")
+	f := s.Figures
+	if want := (sample{9, 1000, 50, 5, 20, 3, 4, 5, 4, 8, 2, 1}); f.Node != "n2" || f.Allowed != 110 || f.Limited != 15 || f.P99 != 2.5 || len(f.Samples) != 1 || f.Samples[0] != want {
+		t.Errorf("%+v", f)
 	}
-	if len(s.Samples) != 2 || s.Samples[1].Allowed != 50 || s.Samples[1].Limited != 5 || s.Samples[1].Shadow != 20 || s.Samples[1].Median != 3 || s.Samples[1].Commands != 100 || s.Decisions != 125 {
-		t.Errorf("%+v", s)
+	if want := (checks{"shop", 8, 3, 3.98}); len(f.Checks) != 1 || f.Checks[0] != want {
+		t.Errorf("%+v", f.Checks)
 	}
 	if len(s.Top) != 2 || s.Top[0].Text != `"a\xffb"` || s.Top[0].ID != "Yf9i" || s.Top[1].Text != "user:1" || s.Top[1].Count != 3 {
 		t.Errorf("%+v", s.Top)
 	}
-	_, _, body = c.ask("GET", Path+"api/state?since="+json.Number("1600000000000").String(), "")
-	if err := json.Unmarshal([]byte(body), &s); err != nil || len(s.Samples) != 1 {
-		t.Errorf("since the first: %v, %d samples", err, len(s.Samples))
+	if len(s.Rules) != 1 || s.Rules[0].Name != "x" || s.Rules[0].Limited != 3 || s.Rules[0].Shadow != 2 {
+		t.Errorf("%+v", s.Rules)
 	}
-	for range 2 * kept {
-		b.now = b.now.Add(time.Second)
-		b.Sample()
+	// They may be those of the last minutes, and are asked for only if the page wants them.
+	b.replies["RL.RULES STATS OVER 1h"] = "*0\r\n"
+	if s := get[state](t, c, "state?over=1h"); s.Rules == nil || len(s.Rules) != 0 {
+		t.Errorf("%+v", s.Rules)
 	}
-	if n := len(b.history.after(0)); n != kept {
-		t.Errorf("%d samples are kept", n)
+	b.asked = nil
+	if s := get[state](t, c, "state"); s.Rules != nil || slices.ContainsFunc(b.asked, func(a string) bool { return strings.HasPrefix(a, "RL.RULES") }) {
+		t.Errorf("%+v", s.Rules)
 	}
-	// Counters that go back are no negative rates.
-	b.snapshot.Engine.Allowed, b.now = 0, b.now.Add(time.Second)
-	b.Sample()
-	if all := b.history.after(0); all[kept-1].Allowed != 0 {
-		t.Errorf("%+v", all[kept-1])
+	// Minutes are asked for only if the page wants them, and only those that it has not.
+	if s := get[state](t, c, "state"); s.Minutes != nil || slices.ContainsFunc(b.asked, func(a string) bool { return strings.Contains(a, "MINUTE") }) {
+		t.Errorf("%+v, asked %q", s.Minutes, b.asked)
+	}
+	const row = "*12\r\n:%d\r\n:60000\r\n:50\r\n:5\r\n:20\r\n:3000\r\n:4000\r\n:5000\r\n:4\r\n:8\r\n:2\r\n:1\r\n"
+	b.replies["RL.HISTORY SINCE 0 BY MINUTE"] = "%1\r\n$7\r\nsamples\r\n*2\r\n" + fmt.Sprintf(row, 60) + fmt.Sprintf(row, 120)
+	b.replies["RL.HISTORY SINCE 60 BY MINUTE"] = "%1\r\n$7\r\nsamples\r\n*1\r\n" + fmt.Sprintf(row, 120)
+	b.replies["RL.HISTORY SINCE 120 BY MINUTE"] = "-ERR there is no BY\r\n"
+	one, two := sample{60, 60000, 50, 5, 20, 3, 4, 5, 4, 8, 2, 1}, sample{120, 60000, 50, 5, 20, 3, 4, 5, 4, 8, 2, 1}
+	for since, want := range map[string]minutes{
+		"0": {"", []sample{one, two}}, "-7": {"", []sample{one, two}}, "": {"", []sample{one, two}}, "x": {"", []sample{one, two}},
+		"60": {"", []sample{two}}, "120": {"there is no BY", []sample{}},
+	} {
+		s := get[state](t, c, "state?since=5&minutes="+since)
+		if m := s.Minutes; m == nil || m.Problem != want.Problem || !slices.Equal(m.Samples, want.Samples) || s.Figures.Problem != "" || len(s.Figures.Samples) != 1 {
+			t.Errorf("minutes=%s: %+v, want %+v", since, m, want)
+		}
+	}
+	// While nobody leads, the page says so, and shows the rest.
+	b.Do = func(context.Context, ...[]byte) ([]byte, error) { return []byte("-CLUSTERDOWN no node leads\r\n"), nil }
+	if s := get[state](t, c, "state"); s.Figures.Problem != "CLUSTERDOWN no node leads" || len(s.Top) != 0 {
+		t.Errorf("%+v", s)
+	}
+	b.Do = func(ctx context.Context, _ ...[]byte) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }
+	if s := get[state](t, c, "state"); s.Figures.Problem != errLate.Error() {
+		t.Errorf("%+v", s)
 	}
 }
 
-// TestChecks checks that the page shows how long checks took in the last minutes, not since the start.
-func TestChecks(t *testing.T) {
+func TestNodes(t *testing.T) {
 	b := newBoard()
-	took := func(n ...uint64) (h stats.Histogram) {
-		copy(h.Buckets[:], n)
-		return h
+	b.snapshot.Config.LastReloadOK = true
+	b.snapshot.Replication = stats.Replication{On: true, ID: "n1", Leads: true, Leader: "a:1", Term: 3, Committed: 5000, Applied: 5000}
+	server := func(id, role, state string, last, contact int) string {
+		return "%7\r\n" + strings.TrimPrefix(bulk("id", id, "client", "a:1", "vote", "voter", "role", role, "state", state), "*10\r\n") +
+			fmt.Sprintf("$10\r\nlast-index\r\n:%d\r\n$15\r\nlast-contact-ms\r\n:%d\r\n", last, contact)
 	}
-	shown := func(now ...observe.Checks) []checks {
-		t.Helper()
-		b.snapshot.Checks = now
-		_, _, body := b.serve(t).ask("GET", Path+"api/state", "")
-		var s state
-		if err := json.Unmarshal([]byte(body), &s); err != nil {
-			t.Fatal(err)
+	b.replies["RAFT SERVER LIST"] = "*4\r\n" + server("n1", "leader", "online", 5000, 0) + server("n2", "follower", "online", 3000, 8) + server("n3", "follower", "unreachable", 4000, 12500) + server("n4", "follower", "unreachable", -1, -1)
+	s := get[state](t, b.serve(t), "state")
+	want := []Node{
+		{ID: "n1", Client: "a:1", Self: true, Leads: true, Votes: true, Answers: true},
+		{ID: "n2", Client: "a:1", Votes: true, Answers: true, Contact: 8, Behind: 2000},
+		{ID: "n3", Client: "a:1", Votes: true, Contact: 12500, Behind: -1},
+		{ID: "n4", Client: "a:1", Votes: true, Contact: -1, Behind: -1},
+	}
+	if !slices.Equal(s.Cluster.Nodes, want) {
+		t.Errorf("%+v", s.Cluster.Nodes)
+	}
+	var said []string
+	for _, c := range s.Concerns {
+		said = append(said, c.Text)
+	}
+	if got := strings.Join(said, " "); got != "Node n2 is 2000 entries behind. Node n3 has not answered for 13s. Node n4 does not answer." {
+		t.Error(got)
+	}
+}
+
+// TestConcerns has each concern once, and none when all is well.
+func TestConcerns(t *testing.T) {
+	for _, test := range []struct {
+		want  string // the beginning
+		grave bool
+		spoil func(s *observe.Snapshot, c *cluster, ready *error)
+	}{
+		{"", false, func(*observe.Snapshot, *cluster, *error) {}},
+		{"No decisions are made here: loading.", true, func(_ *observe.Snapshot, _ *cluster, r *error) { *r = errors.New("loading") }},
+		{"The log cannot be written", true, func(s *observe.Snapshot, _ *cluster, _ *error) { s.Refusing = true }},
+		{"No node leads", true, func(_ *observe.Snapshot, c *cluster, _ *error) { c.On = true }},
+		{"The certificate of x has expired.", true, func(s *observe.Snapshot, _ *cluster, _ *error) {
+			s.Certificates = []observe.Certificate{{Directive: "x"}}
+		}},
+		{"The certificate of x expires in 3 days.", false, func(s *observe.Snapshot, _ *cluster, _ *error) {
+			s.Certificates = []observe.Certificate{{Directive: "x", Left: 80 * time.Hour}, {Directive: "y", Left: 80 * 24 * time.Hour}}
+		}},
+		{"This node has still to apply 1001 entries.", false, func(_ *observe.Snapshot, c *cluster, _ *error) { c.Behind = 1001 }},
+		{"The last snapshot failed", false, func(s *observe.Snapshot, _ *cluster, _ *error) { s.Durability.LastSnapshotFailed = true }},
+		{"The last change of the rules had a mistake", false, func(s *observe.Snapshot, _ *cluster, _ *error) { s.RulesProblem = true }},
+		{"The last reload of the configuration failed", false, func(s *observe.Snapshot, _ *cluster, _ *error) { s.Config.LastReloadOK = false }},
+		{"91 of 100 clients are connected", false, func(s *observe.Snapshot, _ *cluster, _ *error) { s.Clients.Connected, s.Clients.Max = 91, 100 }},
+		{"The clock of decisions is 1.5s off", false, func(s *observe.Snapshot, _ *cluster, _ *error) { s.ClockOffset = -1500 * time.Millisecond }},
+	} {
+		s, c, ready := observe.Snapshot{Config: observe.Config{LastReloadOK: true}}, cluster{}, error(nil)
+		s.Clients.Max = 100
+		test.spoil(&s, &c, &ready)
+		got := concerns(&s, &c, ready)
+		switch {
+		case test.want == "" && len(got) > 0, test.want != "" && len(got) != 1:
+			t.Errorf("%q: %+v", test.want, got)
+		case len(got) == 1 && (!strings.HasPrefix(got[0].Text, test.want) || got[0].Grave != test.grave):
+			t.Errorf("%+v, want %q", got[0], test.want)
 		}
-		return s.Checks
-	}
-	if got := shown(observe.Checks{Namespace: "a", Latency: took(0, 0, 8)}); !slices.Equal(got, []checks{{"a", 8, 3, 3.98}}) {
-		t.Errorf("before the first sample: %v", got)
-	}
-	for range kept + checksEvery {
-		b.now = b.now.Add(time.Second)
-		b.Sample()
-	}
-	if got := shown(observe.Checks{Namespace: "a", Latency: took(0, 4, 8)}, observe.Checks{Namespace: "new", Latency: took(2)}); !slices.Equal(got, []checks{{"a", 4, 1.5, 1.99}, {"new", 2, 0.5, 0.99}}) {
-		t.Errorf("later: %v", got)
-	}
-	if got := shown(observe.Checks{Namespace: "a", Latency: took(0, 0, 0, 1)}); !slices.Equal(got, []checks{{"a", 1, 6, 7.96}}) {
-		t.Errorf("after the namespace was away: %v", got)
 	}
 }
 
 func TestRules(t *testing.T) {
 	b := newBoard()
 	b.password = "secret"
-	var set []string
-	b.SetMode = func(_ context.Context, namespace, rule, mode string) error {
-		set = append(set, namespace+"/"+rule+" "+mode)
-		if mode == "bad" {
-			return errors.New("no such mode")
-		}
-		return nil
-	}
+	b.replies["RL.RULES MODE shop login bad"] = "-ERR mode must be enforce, shadow or off\r\n"
+	b.replies["RL.RULES GET"] = "$27\r\nname: login\r\nlimit: 1/m\r\n\r\n\r\n"
+	b.replies["RL.RULES VALIDATE"] = "%1\r\n$7\r\nchanged\r\n*1\r\n$10\r\nshop/login\r\n"
+	b.replies["RL.RULES SET"] = b.replies["RL.RULES VALIDATE"]
+	b.replies["RL.RULES VALIDATE shop login bad"] = "-ERR a rule must be a mapping\r\n"
 	c := b.serve(t)
 	c.ask("POST", Path+"api/signin", `{"password":"secret"}`, ours()...)
-	for body, want := range map[string]int{
-		`{"namespace":"shop","rule":"login","mode":"shadow"}`: 200, `{"namespace":"shop","rule":"login","mode":"bad"}`: 409, `{"mode":1}`: 400,
+	for _, s := range []struct {
+		call, body string
+		status     int
+		want       string // in the answer
+		asked      string // last
+	}{
+		{"mode", `{"namespace":"shop","rule":"login","mode":"shadow"}`, 200, "{}", "RL.RULES MODE shop login shadow"},
+		{"mode", `{"namespace":"shop","rule":"login","mode":"bad"}`, 409, "mode must be", "RL.RULES MODE shop login bad"},
+		{"mode", `{"mode":1}`, 400, "", ""},
+		{"rule/check", `{"namespace":"shop","name":"login","text":"limit: 2/m","how":"set"}`, 200, `"changed":["shop/login"]`, "RL.RULES VALIDATE shop login limit: 2/m"},
+		{"rule/check", `{"namespace":"shop","name":"login","text":"bad","how":"set"}`, 409, "a rule must be a mapping", "RL.RULES VALIDATE shop login bad"},
+		{"rule/set", `{"namespace":"shop","name":"login","text":"limit: 2/m","how":"set"}`, 200, `"changed":["shop/login"]`, "RL.RULES SET shop login limit: 2/m"},
+		{"rule/set", `{"namespace":"shop","name":"login","text":"{name: login, limit: 2/m}","how":"try"}`, 200, `candidate: 2/m`, "RL.RULES SET shop login name: login\nlimit: 1/m\ncandidate: 2/m\n"},
+		{"rule/set", `{"namespace":"shop","name":"login","text":"{name: login, limit: 2/m, key: [u]}","how":"try"}`, 409, `only another limit can be tried`, "RL.RULES GET shop login"},
+		{"rule/set", `{"namespace":"shop","name":"login","how":"adopt"}`, 409, `no candidate`, "RL.RULES GET shop login"},
+		{"rule/set", `{"namespace":"shop","name":"login","how":"other"}`, 409, `a change is set, try, adopt or drop`, "RL.RULES GET shop login"},
 	} {
-		if code, _, text := c.ask("POST", Path+"api/mode", body, ours()...); code != want {
-			t.Errorf("%s: %d %s", body, code, text)
+		b.asked = nil
+		code, _, text := c.ask("POST", Path+"api/"+s.call, s.body, ours()...)
+		last := ""
+		if n := len(b.asked); n > 0 {
+			last = b.asked[n-1]
+		}
+		if code != s.status || !strings.Contains(text, s.want) || last != s.asked {
+			t.Errorf("%s %s: %d %s, asked %q", s.call, s.body, code, text, b.asked)
 		}
 	}
-	if len(set) != 2 {
-		t.Errorf("%q", set)
-	}
-	if code, _, _ := c.ask("POST", Path+"api/mode", `{"namespace":"shop","rule":"login","mode":"off"}`, "Content-Type: application/json"); code != 403 {
-		t.Errorf("another site: %d", code)
+	for _, call := range []string{"mode", "rule/check", "rule/set"} {
+		if code, _, _ := c.ask("POST", Path+"api/"+call, `{"namespace":"shop"}`, "Content-Type: application/json"); code != 403 {
+			t.Errorf("%s from another site: %d", call, code)
+		}
 	}
 	// The rules that limit most are shown, in the order of the file.
-	var all []observe.Rule
+	var all []rule
 	for i := range 3 * maxRules {
-		all = append(all, observe.Rule{Rule: stats.Rule{Limited: uint64(i)}})
+		all = append(all, rule{Limited: int64(i)})
 	}
-	if shown, more := rulesOf(all); len(shown) != maxRules || more != 2*maxRules || shown[0].Limited != 2*maxRules || shown[maxRules-1].Limited != 3*maxRules-1 {
+	if shown, more := most(all); len(shown) != maxRules || more != 2*maxRules || shown[0].Limited != 2*maxRules || shown[maxRules-1].Limited != 3*maxRules-1 {
 		t.Errorf("%d are shown, the first with %d, and %d more", len(shown), shown[0].Limited, more)
 	}
 }
 
+// post asks for JSON with a body.
+func post[T any](t *testing.T, c *client, path string, body any) (v T) {
+	t.Helper()
+	b, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _, text := c.ask("POST", Path+"api/"+path, string(b), ours()...)
+	if err := json.Unmarshal([]byte(text), &v); err != nil || status != 200 {
+		t.Fatalf("%s: %d %.200s", path, status, text)
+	}
+	return v
+}
+
+// ruleKey is the key of a caller of the rule shop/api, by user and path.
+const ruleKey = "\x00rlcAbc:shop:api:u 1:/a%3Ab"
+
+// rulesList is the reply to RL.RULES LIST shop.
+const rulesList = "*1\r\n%3\r\n$4\r\nname\r\n$3\r\napi\r\n$5\r\nlimit\r\n$9\r\nGCRA 10/m\r\n$3\r\nkey\r\n*2\r\n$4\r\nuser\r\n$4\r\npath\r\n"
+
 func TestKey(t *testing.T) {
 	b := newBoard()
+	b.replies["RL.RULES LIST shop"] = rulesList
+	b.replies["RL.PEEK k GCRA 5/m BURST 2"] = "*5\r\n:1\r\n:5\r\n:0\r\n:300\r\n:900\r\n"
 	c := b.serve(t)
-	for _, s := range []struct {
-		query, reply string
-		status       int
-		want, asked  string
-	}{
-		{"key=user:1", "%2\r\n$9\r\nalgorithm\r\n$4\r\ngcra\r\n$5\r\nlevel\r\n:7\r\n", 200, `{"algorithm":"gcra","found":true,"id":"dXNlcjox","level":7,"text":"user:1"}`, "RL.INFO user:1"},
-		{"id=Yf9i", "_\r\n", 200, `{"found":false,"id":"Yf9i","text":"\"a\\xffb\""}`, "RL.INFO a\xffb"},
-		{"key=a", "-MOVED 1 a:1\r\n", 409, `{"error":"MOVED 1 a:1"}`, "RL.INFO a"},
-		{"", "", 400, `{"error":"no key is given"}`, ""},
-		{"id=***", "", 400, `{"error":"no key is given"}`, ""},
+	b.replies["RL.INFO"] = "%2\r\n$9\r\nalgorithm\r\n$4\r\ngcra\r\n$5\r\nlevel\r\n:7\r\n"
+	b.replies["RL.DENIALS"] = "*1\r\n%5\r\n$4\r\ntime\r\n:5\r\n$3\r\nkey\r\n$1\r\nk\r\n$5\r\nlimit\r\n$16\r\nGCRA 5/m BURST 2\r\n$3\r\nwhy\r\n$5\r\nlimit\r\n$4\r\nwait\r\n:-1\r\n"
+	k := post[caller](t, c, "key", map[string]string{"id": idOf("k")})
+	if !k.Found || k.Algorithm != "gcra" || k.Level != 7 || k.Rule != nil || k.Limit != "GCRA 5/m BURST 2" || k.Answer == nil || *k.Answer != (numbers{true, 5, 0, 300, 900}) || len(k.Denials) != 1 || k.Denials[0].Wait != -1 {
+		t.Errorf("%+v", k)
+	}
+	b.replies["RL.RULES EXPLAIN"] = "-ERR not now\r\n"
+	k = post[caller](t, c, "key", map[string]string{"id": idOf(ruleKey)})
+	if k.NoRules != "not now" || k.Text != "shop/api u 1 /a:b" || k.Rule == nil || k.Rule.Unknown != "" || !slices.Equal(k.Rule.Fields, [][2]string{{"user", "u 1"}, {"path", "/a:b"}}) || k.Answer != nil {
+		t.Errorf("%+v %+v", k, k.Rule)
+	}
+	b.replies["RL.INFO"], b.replies["RL.DENIALS"] = "_\r\n", "-ERR no denials are kept\r\n"
+	for key, want := range map[string]string{
+		"\x00rlcAbc:shop:api:u1": "the rule has changed", "\x00rlcAbc:shop:api:#hash": "its values are long", "\x00rlcAbc:shop:other:u1": errNoRule.Error(),
 	} {
-		b.asked, b.replies["RL.INFO"] = nil, s.reply
-		status, _, body := c.ask("GET", Path+"api/key?"+s.query, "")
-		if status != s.status || body != s.want || strings.Join(b.asked, "") != s.asked {
-			t.Errorf("%s: %d %s, asked %q", s.query, status, body, b.asked)
+		k := post[caller](t, c, "key", map[string]string{"id": idOf(key)})
+		if k.Found || !strings.Contains(k.Rule.Unknown, want) || k.NoDenials != "no denials are kept" {
+			t.Errorf("%q: %+v %+v", key, k, k.Rule)
 		}
 	}
+	for _, body := range []string{"", "{}", `{"id":"***"}`, `{"key":"a"}`} {
+		if status, _, _ := c.ask("POST", Path+"api/key", body, ours()...); status != 400 {
+			t.Errorf("%q: %d", body, status)
+		}
+	}
+	b.replies["RL.INFO"] = "-MOVED 1 a:1\r\n"
+	if status, _, body := c.ask("POST", Path+"api/key", `{"id":"YQ"}`, ours()...); status != 409 || body != `{"error":"MOVED 1 a:1"}` {
+		t.Error(status, body)
+	}
 	b.Do = func(context.Context, ...[]byte) ([]byte, error) { return nil, errors.New("too late") }
-	if status, _, _ := c.ask("GET", Path+"api/key?key=a", ""); status != 409 {
+	if status, _, _ := c.ask("POST", Path+"api/key", `{"id":"YQ"}`, ours()...); status != 409 {
 		t.Error(status)
+	}
+}
+
+func TestReset(t *testing.T) {
+	b := newBoard()
+	b.password = "secret"
+	b.replies["RL.RULES LIST shop"] = rulesList
+	b.replies["RL.RESET"], b.replies["RL.RULES RESET"] = ":1\r\n", ":2\r\n"
+	c := b.serve(t)
+	c.ask("POST", Path+"api/signin", `{"password":"secret"}`, ours()...)
+	for _, s := range []struct {
+		key, asked string
+		status     int
+	}{
+		{"k", "RL.RESET k", 200},
+		{ruleKey, "RL.RULES RESET shop api user u 1 path /a:b", 200},
+		{"\x00rlcAbc:shop:api:#hash", "RL.RULES LIST shop", 409},
+	} {
+		b.asked = nil
+		status, _, body := c.ask("POST", Path+"api/reset", `{"id":"`+idOf(s.key)+`"}`, ours()...)
+		if status != s.status || b.asked[len(b.asked)-1] != s.asked {
+			t.Errorf("%q: %d %s, asked %q", s.key, status, body, b.asked)
+		}
+	}
+}
+
+func TestSearch(t *testing.T) {
+	const other = "\x00rlcAbc:shop:api:u2:/b"
+	b := newBoard()
+	info := "%1\r\n$9\r\nalgorithm\r\n$4\r\ngcra\r\n"
+	b.replies["RL.INFO"] = "_\r\n"
+	for _, key := range []string{"user:1", "a\xffb", ruleKey} {
+		b.replies["RL.INFO "+key] = info
+	}
+	b.replies["RL.RULES LIST"] = bulk("shop")
+	b.replies["RL.RULES LIST shop"] = rulesList
+	b.replies["RL.RULES KEYS shop api user u 1 path /a:b"] = bulk("gone", ruleKey)
+	b.replies[`RL.RULES KEYS shop api user u path 1 /a:b`] = bulk("gone")
+	b.replies["RL.TOP"] = "*2\r\n*2\r\n$6\r\nuser:7\r\n:7\r\n*2\r\n$93\r\n" + strings.Repeat("u", 82) + "...01234567" + "\r\n:3\r\n"
+	b.replies["SCAN"] = "*2\r\n$1\r\n0\r\n*0\r\n"
+	b.replies[`SCAN 0 MATCH user:*`] = "*2\r\n$2\r\n17\r\n" + bulk("user:8")
+	b.replies[`SCAN 17 MATCH user:*`] = "*2\r\n$1\r\n0\r\n" + bulk("user:9", "user:8")
+	b.replies["SCAN 0 MATCH \x00rl????:shop:api:u2*"] = "*2\r\n$1\r\n0\r\n" + bulk(other)
+	b.replies[`SCAN 0 MATCH \[x\]\**`] = "*2\r\n$1\r\n0\r\n" + bulk("[x]*y")
+	c := b.serve(t)
+	for text, want := range map[string]string{
+		"user:":                       "key user:7 (denied often), key user:8 (), key user:9 ()",
+		"user:1":                      "key user:1 (gcra)",
+		`"a\xffb"`:                    `key "a\xffb" (gcra)`,
+		`shop/api "u 1" /a:b`:         "key shop/api u 1 /a:b (gcra)",
+		"shop/api u2":                 "key shop/api u2 /b ()",
+		"shop/":                       "rule shop/api (GCRA 10/m)",
+		"api":                         "rule shop/api (GCRA 10/m)",
+		"[x]*":                        "key [x]*y ()",
+		"nothing":                     "",
+		strings.Repeat("u", 40):       "",
+		strings.Repeat("/", maxQuery): "",
+	} {
+		found := post[struct {
+			Hits  []hit
+			Whole bool
+		}](t, c, "search", map[string]string{"q": text})
+		var got []string
+		for _, h := range found.Hits {
+			got = append(got, h.Kind+" "+h.Text+" ("+h.Note+")")
+		}
+		if strings.Join(got, ", ") != want || !found.Whole {
+			t.Errorf("%.50q finds %q, whole: %v", text, got, found.Whole)
+		}
+	}
+	for _, text := range []string{"", strings.Repeat("x", maxQuery+1)} {
+		if status, _, _ := c.ask("POST", Path+"api/search", `{"q":"`+text+`"}`, ours()...); status != 400 {
+			t.Errorf("%.10q: %d", text, status)
+		}
+	}
+	// A table without an end ends with the time for a search.
+	b.replies[`SCAN 0 MATCH user:*`] = "*2\r\n$1\r\n1\r\n*0\r\n"
+	b.replies[`SCAN 1 MATCH user:*`] = "*2\r\n$1\r\n1\r\n*0\r\n"
+	if found := post[struct{ Whole bool }](t, c, "search", map[string]string{"q": "user:"}); found.Whole {
+		t.Error("it has come to an end")
+	}
+}
+
+// explained is a reply to RL.RULES EXPLAIN with one rule, api, which applies or lacks a field.
+func explained(lacks, wants string) string {
+	decision := "*5\r\n:1\r\n:10\r\n:0\r\n:500\r\n:900\r\n"
+	limits := "*1\r\n%5\r\n$4\r\nrole\r\n$7\r\nenforce\r\n$5\r\nlimit\r\n$9\r\nGCRA 10/m\r\n$4\r\ncost\r\n:3\r\n$3\r\nkey\r\n$1\r\nk\r\n$8\r\ndecision\r\n" + decision
+	applies, why := 1, ""
+	if lacks != "" {
+		applies, limits, why = 0, "*0\r\n", "it lacks "+lacks
+	}
+	one := fmt.Sprintf("%%8\r\n$4\r\nname\r\n$3\r\napi\r\n$4\r\nmode\r\n$7\r\nenforce\r\n$7\r\napplies\r\n:%d\r\n", applies)
+	for _, pair := range [][2]string{{"why", why}, {"field", lacks}, {"wants", wants}, {"from", "plan pro"}} {
+		one += fmt.Sprintf("$%d\r\n%s\r\n$%d\r\n%s\r\n", len(pair[0]), pair[0], len(pair[1]), pair[1])
+	}
+	return "%5\r\n$8\r\ndecision\r\n" + decision + "$4\r\nrule\r\n$3\r\napi\r\n$7\r\nignored\r\n" + bulk("usr") + "$5\r\nrules\r\n:7\r\n$9\r\nexplained\r\n*1\r\n" + one + "$6\r\nlimits\r\n" + limits
+}
+
+func TestTry(t *testing.T) {
+	b := newBoard()
+	b.replies["RL.RULES EXPLAIN shop 2 user u1 path  COST 3 COUNT 100"] = explained("", "")
+	b.replies["RL.RULES EXPLAIN shop 0"] = explained("user", "u*")
+	b.replies["RL.RULES EXPLAIN nowhere"] = "-NORULE no rules are in that namespace\r\n"
+	c := b.serve(t)
+	const decision = `{"limited":true,"limit":10,"left":0,"wait_ms":500,"reset_ms":900}`
+	for _, s := range []struct {
+		body   string
+		status int
+		want   string
+	}{
+		{`{"namespace":"shop","fields":[["user","u1"],["path",""]],"cost":3}`, 200, `{"answer":` + decision + `,"rule":"api","ignored":["usr"],"more":6,"rules":[` +
+			`{"name":"api","mode":"enforce","matches":true,"why":"","from":"plan pro","limits":[{"role":"enforce","limit":"GCRA 10/m","cost":3,"id":"aw","numbers":` + decision + `}]}]}`},
+		{`{"namespace":"shop"}`, 200, `{"answer":` + decision + `,"rule":"api","ignored":["usr"],"more":6,"rules":[` +
+			`{"name":"api","mode":"enforce","matches":false,"why":"it lacks user","from":"plan pro","limits":[]}]}`},
+		{`{"namespace":"nowhere"}`, 409, `{"error":"NORULE no rules are in that namespace"}`},
+	} {
+		if status, _, body := c.ask("POST", Path+"api/try", s.body, ours()...); status != s.status || body != s.want {
+			t.Errorf("%s: %d %s", s.body, status, body)
+		}
+	}
+	if status, _, _ := c.ask("POST", Path+"api/try", `{"namespace":"shop"}`, "Content-Type: application/json"); status != 403 {
+		t.Errorf("from another site: %d", status)
+	}
+}
+
+// TestOfCaller checks that what the rule matches is put in the place of the fields that a key does not have.
+func TestOfCaller(t *testing.T) {
+	b := newBoard()
+	b.replies["RL.RULES LIST shop"] = rulesList
+	b.replies["RL.RULES EXPLAIN shop 2"] = explained("method", "POST")
+	b.replies["RL.RULES EXPLAIN shop 3"] = explained("tier", `a\*b*`)
+	b.replies["RL.RULES EXPLAIN shop 4"] = explained("", "")
+	c := b.serve(t)
+	k := post[caller](t, c, "key", map[string]string{"id": idOf(ruleKey)})
+	if want := [][2]string{{"user", "u 1"}, {"path", "/a:b"}, {"method", "POST"}, {"tier", "a*b"}}; !slices.Equal(k.Fields, want) || k.Rules == nil || !k.Rules.Rules[0].Matches {
+		t.Errorf("%+v", k)
+	}
+	b.replies["RL.RULES EXPLAIN shop"] = explained("more", "x") // whatever is given
+	b.replies["RL.RULES EXPLAIN shop 4"] = explained("more", "x")
+	if k := post[caller](t, c, "key", map[string]string{"id": idOf(ruleKey)}); k.Rules != nil || k.NoRules != errNotMatched.Error() {
+		t.Errorf("%+v", k)
+	}
+}
+
+// TestCutKeys checks that a key that RL.TOP has cut is found again, unless others begin alike.
+func TestCutKeys(t *testing.T) {
+	b := newBoard()
+	begin := strings.Repeat("u*", cutAt/2)
+	b.replies["RL.INFO"] = "_\r\n"
+	b.replies["RL.INFO "+begin+"-and-so-on"] = "%1\r\n$9\r\nalgorithm\r\n$4\r\ngcra\r\n"
+	scan := "SCAN 0 MATCH " + escape(begin) + "*"
+	b.replies[scan] = "*2\r\n$1\r\n0\r\n" + bulk(begin+"-and-so-on", begin+"-and-so-on")
+	c := b.serve(t)
+	id := map[string]string{"id": idOf(begin + "...01234567")}
+	if k := post[caller](t, c, "key", id); !k.Found || k.Text != begin+"-and-so-on" {
+		t.Errorf("%+v", k)
+	}
+	b.replies[scan] = "*2\r\n$1\r\n0\r\n" + bulk(begin+"-and-so-on", begin+"-another")
+	if k := post[caller](t, c, "key", id); k.Found || k.Text != begin+"...01234567" {
+		t.Errorf("%+v", k)
 	}
 }

@@ -1,46 +1,134 @@
 package dashboard
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
 	"limitdb/internal/stats"
-	"limitdb/observe"
 	"limitdb/resp"
 	"limitdb/rules"
 )
 
-// state is what the page shows, beside the answer to a question for a key.
+// state is what the page shows of the server and its cluster.
 type state struct {
-	Version   string `json:"version"`
-	Uptime    int64  `json:"uptime_s"`
-	NotReady  string `json:"not_ready"` // why no decisions are made, "" if they are
-	MayWrite  bool   `json:"may_write"`
-	Password  bool   `json:"password"` // there is one
-	Port      int    `json:"port"`
-	Decisions uint64 `json:"decisions"` // since the start
-	Limited   uint64 `json:"limited"`
+	Version  string    `json:"version"`
+	Uptime   int64     `json:"uptime_s"`
+	Now      int64     `json:"now"`       // Unix ms
+	NotReady string    `json:"not_ready"` // why no decisions are made, "" if they are
+	Concerns []concern `json:"concerns"`
+	MayWrite bool      `json:"may_write"`
+	Password bool      `json:"password"` // there is one
+	Port     int       `json:"port"`
 
-	Samples []sample `json:"samples"`
-	Rules   []rule   `json:"rules"`
+	Figures figures  `json:"figures"`
+	Minutes *minutes `json:"minutes"`    // if the query asks for them
+	Rules   []rule   `json:"rules"`      // over the time in the query
 	More    int      `json:"more_rules"` // that are not in Rules
-	Checks  []checks `json:"checks"`
 	Top     []topKey `json:"top"`
 
-	KeysMax    int64  `json:"bytes_max"`
-	Expired    uint64 `json:"expired"`
-	Evicted    uint64 `json:"evicted"`
-	ClientsMax int64  `json:"clients_max"`
+	Log     logState `json:"log"`
+	Cluster cluster  `json:"cluster"`
+}
 
-	Log     logState     `json:"log"`
-	Cluster clusterState `json:"cluster"`
+// figures are the reply to RL.HISTORY, of the node that decides.
+type figures struct {
+	Problem    string   `json:"problem"` // why there are none, "" if there are
+	Node       string   `json:"node"`
+	Time       int64    `json:"time"` // Unix ms
+	Allowed    int64    `json:"allowed"`
+	Limited    int64    `json:"limited"`
+	Shadow     int64    `json:"shadow"`
+	Expired    int64    `json:"expired"`
+	Evicted    int64    `json:"evicted"`
+	BytesMax   int64    `json:"bytes_max"`
+	ClientsMax int64    `json:"clients_max"`
+	Median     float64  `json:"p50"` // of the last 10 s, in µs; 0 if there was none
+	P99        float64  `json:"p99"`
+	Samples    []sample `json:"samples"`
+	Checks     []checks `json:"checks"`
+}
+
+// minutes are the figures of the node that decides by the minute.
+type minutes struct {
+	Problem string   `json:"problem"` // why there are none, "" if there are
+	Samples []sample `json:"samples"`
+}
+
+// sample has the figures of one second or minute.
+type sample struct {
+	At      int64   `json:"at"` // its end, Unix ms
+	Took    int64   `json:"took_ms"`
+	Allowed int64   `json:"allowed"`
+	Limited int64   `json:"limited"`
+	Shadow  int64   `json:"shadow"` // of the allowed: would have been limited
+	Median  float64 `json:"p50"`    // times of a decision, in µs; 0 if there was none
+	P99     float64 `json:"p99"`
+	P999    float64 `json:"p999"`
+	Keys    int64   `json:"keys"`
+	Bytes   int64   `json:"bytes"`
+	Clients int64   `json:"clients"`
+	Waiting int64   `json:"waiting"`
+}
+
+// checks is how long the checks in a namespace took in the last minutes.
+type checks struct {
+	Namespace string  `json:"namespace"`
+	Count     int64   `json:"count"`
+	Median    float64 `json:"p50"` // µs; 0 if there was none
+	P99       float64 `json:"p99"`
+}
+
+// figures asks the node that decides for what has changed since a time.
+func (do Commands) figures(ctx context.Context, since int64) figures {
+	v, err := do.ask(ctx, "RL.HISTORY", "SINCE", decimal(max(0, since)))
+	if err != nil {
+		return figures{Problem: err.Error(), Samples: []sample{}, Checks: []checks{}}
+	}
+	r := fieldsOf(v)
+	f := figures{
+		Node: r.text("node"), Time: r.int("time"), Allowed: r.int("allowed"), Limited: r.int("limited"), Shadow: r.int("shadow"),
+		Expired: r.int("expired"), Evicted: r.int("evicted"), BytesMax: r.int("maxmemory"), ClientsMax: r.int("maxclients"),
+		Median: micros(r.int("p50_nsec")), P99: micros(r.int("p99_nsec")), Samples: samplesOf(r), Checks: []checks{},
+	}
+	for _, e := range r["checks"].Elems {
+		if n := ints(e); len(n) >= 4 {
+			f.Checks = append(f.Checks, checks{e.Elems[0].Text, n[1], micros(n[2]), micros(n[3])})
+		}
+	}
+	return f
+}
+
+// byMinute asks the node that decides for the minutes that ended after a time.
+func (do Commands) byMinute(ctx context.Context, since int64) *minutes {
+	v, err := do.ask(ctx, "RL.HISTORY", "SINCE", decimal(max(0, since)), "BY", "MINUTE")
+	if err != nil {
+		return &minutes{err.Error(), []sample{}}
+	}
+	return &minutes{"", samplesOf(fieldsOf(v))}
+}
+
+// samplesOf returns the samples of a reply to RL.HISTORY.
+func samplesOf(r fields) []sample {
+	all := []sample{}
+	for _, e := range r["samples"].Elems {
+		if n := ints(e); len(n) >= 12 {
+			all = append(all, sample{n[0], n[1], n[2], n[3], n[4], micros(n[5]), micros(n[6]), micros(n[7]), n[8], n[9], n[10], n[11]})
+		}
+	}
+	return all
+}
+
+// ints returns the elements of a list as numbers.
+func ints(v resp.Value) []int64 {
+	all := make([]int64, len(v.Elems))
+	for i, e := range v.Elems {
+		all[i] = e.Int
+	}
+	return all
 }
 
 // rule is a rule with its counters.
@@ -48,33 +136,57 @@ type rule struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Mode      string `json:"mode"`
-	Allowed   uint64 `json:"allowed"`
-	Limited   uint64 `json:"limited"`
-	Shadow    uint64 `json:"shadow"` // would have been limited, by the rule in shadow mode or by its candidate
-	Near      uint64 `json:"near"`
+	Allowed   int64  `json:"allowed"`
+	Limited   int64  `json:"limited"`
+	Shadow    int64  `json:"shadow"` // would have been limited, by the rule in shadow mode or by its candidate
+	Near      int64  `json:"near"`
+	Since     int64  `json:"since"` // when the counters began, Unix s; 0 if unknown
 }
 
 // maxRules is how many rules the page shows: those that limited most.
 const maxRules = 100
 
-// rulesOf returns the rules to show, in the order of the file, and how many more there are.
-func rulesOf(all []observe.Rule) (shown []rule, more int) {
+// most returns the rules to show, in the order of the file, and how many more there are.
+func most(all []rule) (shown []rule, more int) {
 	at := make([]int, len(all))
 	for i := range at {
 		at[i] = i
 	}
 	if more = max(0, len(all)-maxRules); more > 0 {
-		slices.SortStableFunc(at, func(i, j int) int {
-			return cmp.Compare(all[j].Limited+all[j].ShadowLimited, all[i].Limited+all[i].ShadowLimited)
-		})
+		slices.SortStableFunc(at, func(i, j int) int { return cmp.Compare(all[j].Limited+all[j].Shadow, all[i].Limited+all[i].Shadow) })
 		at = at[:maxRules]
 		slices.Sort(at)
 	}
-	for _, i := range at {
-		r := &all[i]
-		shown = append(shown, rule{r.Namespace, r.Name, r.Mode, r.Allowed, r.Limited, r.ShadowLimited + r.CandidateLimited, r.Near})
+	shown = make([]rule, len(at))
+	for i, j := range at {
+		shown[i] = all[j]
 	}
 	return shown, more
+}
+
+// rules returns the counters of the rules of the node that decides, over a time such as 1h, or since they began for "".
+func (do Commands) rules(ctx context.Context, over string) (shown []rule, more int) {
+	words := []string{"RL.RULES", "STATS"}
+	if over != "" {
+		words = append(words, "OVER", over)
+	}
+	v, err := do.ask(ctx, words...)
+	if err != nil {
+		return []rule{}, 0
+	}
+	all := make([]rule, len(v.Elems))
+	for i, e := range v.Elems {
+		all[i] = counted(fieldsOf(e))
+	}
+	return most(all)
+}
+
+// counted returns a rule of RL.RULES STATS.
+func counted(f fields) rule {
+	return rule{
+		f.text("namespace"), f.text("name"), f.text("mode"), f.int("allowed"), f.int("limited"),
+		f.int("shadow_limited") + f.int("candidate_limited"), f.int("near_limit"), f.int("since"),
+	}
 }
 
 // topKey is a key that is denied often. ID has all its bytes; Text is for people.
@@ -99,34 +211,36 @@ type logState struct {
 	Failures     int64 `json:"failures"`
 }
 
-type clusterState struct {
-	On      bool   `json:"on"`
-	ID      string `json:"id"`
-	Leads   bool   `json:"leads"`
-	Leader  string `json:"leader"`
-	Term    uint64 `json:"term"`
-	Behind  uint64 `json:"behind"`     // entries to apply
-	Contact int64  `json:"contact_ms"` // since the leader was heard, -1 for never
-}
+// stateWait is how long a page waits for what another node may have.
+const stateWait = 500 * time.Millisecond
 
-// state answers with what has changed since the time in the query.
+// state answers with what the page shows, and the seconds since the time in the query. If the query has a time for minutes, it
+// answers with the minutes since then too.
 func (d *Dashboard) state(w http.ResponseWriter, r *http.Request) {
-	since, _ := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
-	s := d.Snapshot()
+	query := r.URL.Query()
+	since, _ := strconv.ParseInt(query.Get("since"), 10, 64)
+	ctx, cancel := context.WithTimeout(r.Context(), stateWait)
+	defer cancel()
+	s, ready := d.Snapshot(), d.Ready()
 	st := state{
-		Version: s.Version, Uptime: int64(s.Uptime.Seconds()), MayWrite: d.mayWrite(r), Password: d.password() != "", Port: 6379,
-		Decisions: s.Engine.Allowed + s.Engine.Limited, Limited: s.Engine.Limited,
-		Samples: d.history.after(since), Top: d.top(r.Context()),
-		KeysMax: s.MaxMemory, Expired: s.Engine.Expired, Evicted: s.Engine.Evicted, ClientsMax: s.Clients.Max,
-		Log: logOf(&s.Durability, s.Refusing), Cluster: clusterOf(&s.Replication),
+		Version: s.Version, Uptime: int64(s.Uptime.Seconds()), Now: d.Now().UnixMilli(), MayWrite: d.mayWrite(r), Password: d.guarded(), Port: 6379,
+		Cluster: d.Do.clusterOf(ctx, &s), Log: logOf(&s.Durability, s.Refusing),
 	}
-	st.Rules, st.More = rulesOf(s.Rules)
-	st.Checks = d.history.checks(s.Checks)
+	st.Concerns = concerns(&s, &st.Cluster, ready)
+	if ready != nil {
+		st.NotReady = ready.Error()
+	}
 	if d.Port != nil {
 		st.Port = d.Port()
 	}
-	if err := d.Ready(); err != nil {
-		st.NotReady = err.Error()
+	st.Figures = d.Do.figures(ctx, since)
+	if from, given := query["minutes"]; given {
+		since, _ := strconv.ParseInt(from[0], 10, 64)
+		st.Minutes = d.Do.byMinute(ctx, since)
+	}
+	st.Top = d.Do.top(ctx, 12)
+	if over, given := query["over"]; given {
+		st.Rules, st.More = d.Do.rules(ctx, over[0])
 	}
 	answer(w, http.StatusOK, st)
 }
@@ -139,37 +253,10 @@ func logOf(s *stats.Durability, refusing bool) logState {
 	}
 }
 
-func clusterOf(s *stats.Replication) clusterState {
-	c := clusterState{On: s.On, ID: s.ID, Leads: s.Leads, Leader: s.Leader, Term: s.Term, Contact: s.LastContact}
-	if s.LastContact > 0 {
-		c.Contact = s.LastContact / 1e6
-	}
-	c.Behind = s.Committed - min(s.Committed, s.Applied)
-	return c
-}
-
-// run runs a command and returns its reply.
-func (d *Dashboard) run(ctx context.Context, args ...[]byte) (resp.Value, error) {
-	b, err := d.Do(ctx, args...)
-	if err != nil {
-		return resp.Value{}, err
-	}
-	v, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(b)), 1<<20)
-	if err == nil {
-		err = v.Err()
-	}
-	return v, err
-}
-
-// topWait is how long a page waits for the keys that are denied most often, which another node may have.
-const topWait = 300 * time.Millisecond
-
 // top returns the keys that are denied most often now. In a cluster, the node that leads knows them.
-func (d *Dashboard) top(ctx context.Context) []topKey {
+func (do Commands) top(ctx context.Context, count int64, more ...string) []topKey {
 	keys := []topKey{}
-	ctx, cancel := context.WithTimeout(ctx, topWait)
-	defer cancel()
-	v, err := d.run(ctx, []byte("RL.TOP"), []byte("COUNT"), []byte("12"))
+	v, err := do.ask(ctx, append([]string{"RL.TOP", "COUNT", decimal(count)}, more...)...)
 	if err != nil {
 		return keys
 	}
@@ -179,78 +266,4 @@ func (d *Dashboard) top(ctx context.Context) []topKey {
 		}
 	}
 	return keys
-}
-
-// idOf returns a key as a word that has all its bytes.
-func idOf(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
-
-// keyOf returns the key that a request names: by its bytes (id) or by its text (key).
-func keyOf(id, text string) ([]byte, bool) {
-	if id == "" {
-		return []byte(text), text != ""
-	}
-	b, err := base64.RawURLEncoding.DecodeString(id)
-	return b, err == nil && len(b) > 0
-}
-
-// key answers with what the server knows of a key.
-func (d *Dashboard) key(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	key, ok := keyOf(q.Get("id"), q.Get("key"))
-	if !ok {
-		refuse(w, http.StatusBadRequest, "no key is given")
-		return
-	}
-	v, err := d.run(r.Context(), []byte("RL.INFO"), key)
-	if err != nil {
-		refuse(w, http.StatusConflict, err.Error())
-		return
-	}
-	info := map[string]any{"id": idOf(string(key)), "text": rules.KeyText(string(key)), "found": !v.Null}
-	for i := 0; i+1 < len(v.Elems); i += 2 {
-		if value := v.Elems[i+1]; value.Kind == ':' {
-			info[v.Elems[i].Text] = value.Int
-		} else {
-			info[v.Elems[i].Text] = rules.KeyText(value.Text)
-		}
-	}
-	answer(w, http.StatusOK, info)
-}
-
-// mode changes the mode of a rule.
-func (d *Dashboard) mode(w http.ResponseWriter, r *http.Request) {
-	var q struct{ Namespace, Rule, Mode string }
-	if !readJSON(w, r, &q) {
-		return
-	}
-	if d.SetMode == nil {
-		refuse(w, http.StatusForbidden, "modes cannot be changed here")
-		return
-	}
-	if err := d.SetMode(r.Context(), q.Namespace, q.Rule, q.Mode); err != nil {
-		refuse(w, http.StatusConflict, err.Error())
-		return
-	}
-	d.Log.Info("a rule's mode was changed on the dashboard", "addr", r.RemoteAddr, "namespace", q.Namespace, "rule", q.Rule, "mode", q.Mode)
-	answer(w, http.StatusOK, struct{}{})
-}
-
-// reset forgets a key.
-func (d *Dashboard) reset(w http.ResponseWriter, r *http.Request) {
-	var q struct{ ID string }
-	if !readJSON(w, r, &q) {
-		return
-	}
-	key, ok := keyOf(q.ID, "")
-	if !ok {
-		refuse(w, http.StatusBadRequest, "no key is given")
-		return
-	}
-	v, err := d.run(r.Context(), []byte("RL.RESET"), key)
-	if err != nil {
-		refuse(w, http.StatusConflict, err.Error())
-		return
-	}
-	d.Log.Info("a key was reset on the dashboard", "addr", r.RemoteAddr, "key", string(resp.AppendQuoted(nil, key[:min(len(key), 128)])))
-	answer(w, http.StatusOK, map[string]any{"found": v.Int > 0})
 }

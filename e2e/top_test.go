@@ -33,3 +33,32 @@ func TestTop(t *testing.T) {
 	term.press("", "LIMITED MOST NOW")
 	term.press("q", "\x1b[?1049l") // back on the screen from before
 }
+
+// TestTopOfACluster watches three nodes, and two of them while the third is gone: each shows what the one that leads decides.
+func TestTopOfACluster(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t, 3)
+	c := dial(t, nodes[1].Addr)
+	for range 5 {
+		c.do("RL.TAKE", "user:1", "GCRA", "1/h")
+	}
+	bin := plainBinary(t)
+	shows := func(n *raftNode, wants ...string) {
+		t.Helper()
+		eventually(t, n.id+" shows the cluster", func() bool {
+			r := run(t, "", bin, "top", "--once", "--port", n.Port())
+			for _, want := range wants {
+				if r.Code != 0 || !regexp.MustCompile(want).MatchString(r.Stdout) {
+					t.Logf("%d, no %s in:\n%s%s", r.Code, want, r.Stdout, r.Stderr)
+					return false
+				}
+			}
+			return true
+		})
+	}
+	const led = `(?m)^ +n1 +leads +up to date$`
+	shows(nodes[0], `(?m)^limitdb .*  leads  up `, `(?m)^Cluster     3 of 3 nodes `, `n1 \(this node\) +leads +up to date`, `(?m)^Keys        1 `)
+	shows(nodes[1], `follows n1, whose figures these are`, `(?m)^Cluster     3 of 3 nodes `, led, `n2 \(this node\) +follows +up to date`, `(?m)^Keys        1 `, `█ user:1`)
+	nodes[2].Kill()
+	shows(nodes[1], `(?m)^Cluster     2 of 3 nodes `, led, `(?m)^ +n3 +follows +(silent for|does not answer)`)
+}

@@ -59,6 +59,10 @@ func (t *Txn) Ask(key []byte, w *Waiter) (waits bool, err error) {
 // A QUEUE's turn is given back as soon as no turn is behind it: at once, or
 // when those behind it have been cancelled as well. Until then it may pass
 // unused.
+//
+// A request for several limits that waits for its turn has taken from all of
+// them, and gives nothing back. If err is nil, it stays granted, and its
+// decisions say how long it is until the turn.
 func (e Waits) Cancel(now int64, w *Waiter, err error) bool {
 	return w.leave(now, &asking{w: w, why: cancels, cause: err})
 }
@@ -380,7 +384,7 @@ func (a *asking) park() {
 		if q != waits.Find(it.Key) {
 			t.e.leaveQueue(w)
 		}
-		waits.Wait(t.now, &w.member, it.Hash, it.Key, later(t.now, d.Wait))
+		waits.Wait(t.now, &w.member, it.Hash, it.Key, min(later(t.now, d.Wait), it.nextReturn()))
 	}
 	w.isIn(t.e)
 }

@@ -24,11 +24,11 @@ type changesData struct {
 	version uint64
 	buf     journal.Buffer
 	// owed holds the keys whose long states have changed since the last cut.
-	owed map[string]owed
+	owed map[name]owed
 	// noted is how many bytes of states owed has noted.
 	noted int
 	// parts holds the sizes of the Changes of keys since the last cut.
-	parts map[string]int
+	parts map[name]int
 	// was is the long LOG that a step changes, because the step does so in place.
 	was limit.Since
 	// splices is scratch of payState.
@@ -46,6 +46,12 @@ type changesData struct {
 	pending atomic.Bool
 }
 
+// name is that of a record: its key, and whether it is the one beside that of the key.
+type name struct {
+	key    string
+	beside bool
+}
+
 // owed is a long state for which there is no record yet.
 type owed struct {
 	hash uint64 // of its key
@@ -58,7 +64,7 @@ type owed struct {
 // debt is the set of records of long states that a cut owes.
 type debt struct {
 	// keys are the keys that have no record yet.
-	keys map[string]owed
+	keys map[name]owed
 	// paid holds the records of the other keys.
 	paid journal.Buffer
 	// version is the version of these records. It is above those of all changes
@@ -100,10 +106,10 @@ func (c *changes) forget(a limit.Kind, key []byte) (offset int) {
 func (c *changes) owe(a limit.Kind, sp *table.Spot, since *limit.Since) {
 	c.begin()
 	if c.owed == nil {
-		c.owed = map[string]owed{}
+		c.owed = map[name]owed{}
 	}
-	if o := c.owed[string(sp.Key)]; o.kind != a || o.since != since {
-		c.owed[string(sp.Key)] = owed{sp.Hash, a, since}
+	if o := c.owed[name{string(sp.Key), sp.Beside}]; o.kind != a || o.since != since {
+		c.owed[name{string(sp.Key), sp.Beside}] = owed{sp.Hash, a, since}
 	}
 }
 

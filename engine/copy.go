@@ -17,18 +17,18 @@ import (
 // one.
 func (e Journal) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint64) {
 	boxes, next := e.copySegment(now, cursor, dst)
-	for _, key := range boxes {
-		h, s := e.place(key)
+	for i := range boxes {
+		s := e.shardOf(boxes[i].Hash)
 		s.mu.Lock()
-		s.copyKey(h, key, dst)
+		s.copySpot(&boxes[i], dst)
 		s.mu.Unlock()
 	}
 	return next
 }
 
-// copySegment copies the segment at a cursor. It returns the keys whose states
-// are in boxes and the next cursor.
-func (e Journal) copySegment(now int64, cursor uint64, dst *journal.Buffer) (boxes [][]byte, next uint64) {
+// copySegment copies the segment at a cursor. It returns the spots of those whose states
+// are in boxes, and the next cursor.
+func (e Journal) copySegment(now int64, cursor uint64, dst *journal.Buffer) (boxes []table.Spot, next uint64) {
 	s := e.shardAt(cursor)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,12 +39,11 @@ func (e Journal) copySegment(now int64, cursor uint64, dst *journal.Buffer) (box
 	})
 }
 
-// copyKey appends a record of one key with its current state, if the key is
+// copySpot appends a record of what is in a spot with its current state, if it is still
 // there.
-func (s *shard) copyKey(h uint64, key []byte, dst *journal.Buffer) {
-	sp := table.Spot{Hash: h, Key: key}
-	if s.table.Find(&sp); sp.Found() {
-		s.copyState(s.version(), sp.Kind(), key, s.table.State(&sp), dst)
+func (s *shard) copySpot(sp *table.Spot, dst *journal.Buffer) {
+	if s.table.Find(sp); sp.Found() {
+		s.copyState(s.version(), sp.Kind(), sp.Key, s.table.State(sp), dst)
 	}
 }
 

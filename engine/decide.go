@@ -27,6 +27,9 @@ func (e *Engine) TakeAt(place Place, now int64, key []byte, l *limit.Limit, cost
 	}
 	s := e.shardOf(h)
 	s.mu.Lock()
+	if s.table.Besides() > 0 {
+		giveBackDue(s, &e.core, s.clamp(now), h, key)
+	}
 	err := s.take(now, h, key, l, cost, d)
 	s.mu.Unlock()
 	if err == nil {

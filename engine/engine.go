@@ -15,6 +15,7 @@ import (
 
 	"limitdb/engine/table"
 	"limitdb/engine/wait"
+	"limitdb/limit"
 )
 
 // Errors that a call can return besides those of package limit. A call that
@@ -96,6 +97,8 @@ type core struct {
 	// draws numbers the calls of Random, so that each looks in a different
 	// place.
 	draws atomic.Uint64
+	// zones has those of the limits of holds.
+	zones limit.Zones
 	// missing is set if Missed has to look.
 	missing atomic.Bool
 }

@@ -58,7 +58,7 @@ const (
 
 // is makes it the item of a key.
 func (it *item) is(t *Txn, h uint64, key []byte) {
-	it.t, it.Hash, it.Key, it.s = t, h, key, t.e.shardOf(h)
+	it.t, it.Hash, it.Key, it.s, it.Beside = t, h, key, t.e.shardOf(h), false
 	it.Table = &it.s.table
 }
 
@@ -178,8 +178,14 @@ func OutcomeOf(limited bool) Outcome {
 // limits is one: Decide, Peek and Refund count nothing themselves.
 func (t *Txn) Count(o Outcome) { t.counts[o]++ }
 
-// tell adds what Count has counted to a shard's figures.
+// tell adds what Count has counted, and what was held, to a shard's figures.
 func (t *Txn) tell() {
+	if t.held != [holdFigures]uint32{} {
+		for i, n := range t.held {
+			t.items[0].s.held[i] += uint64(n)
+		}
+		t.held = [holdFigures]uint32{}
+	}
 	if t.counts == [outcomes]uint32{} || len(t.items) == 0 {
 		return
 	}

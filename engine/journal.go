@@ -135,8 +135,8 @@ func (s *shard) payOne(dst *journal.Buffer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	due := &s.changes.due
-	for key := range due.keys {
-		s.pay(key, dst)
+	for n := range due.keys {
+		s.pay(n, dst)
 		return true
 	}
 	dst.Add(&due.paid)
@@ -144,25 +144,25 @@ func (s *shard) payOne(dst *journal.Buffer) bool {
 	return false
 }
 
-// pay appends the record of an owed key with its current state.
-func (s *shard) pay(key string, dst *journal.Buffer) {
+// pay appends an owed record with its current state.
+func (s *shard) pay(n name, dst *journal.Buffer) {
 	due := &s.changes.due
-	o := due.keys[key]
-	sp := table.Spot{Hash: o.hash, Key: []byte(key)}
+	o := due.keys[n]
+	sp := table.Spot{Hash: o.hash, Key: []byte(n.key), Beside: n.beside}
 	if s.table.Find(&sp); sp.Found() {
-		s.changes.payState(&o, sp.Kind(), sp.Key, s.table.State(&sp), dst)
+		s.changes.payState(&o, &sp, s.table.State(&sp), dst)
 	} else {
 		dst.Delete(due.version, byte(o.kind), sp.Key)
 	}
-	delete(due.keys, key)
+	delete(due.keys, n)
 }
 
 // payFirst pays for a key, if it is owed, before a step that must not be in the
 // last cut changes it.
-func (s *shard) payFirst(key []byte) {
+func (s *shard) payFirst(sp *table.Spot) {
 	if c := s.changes; c != nil && len(c.due.keys) > 0 {
-		if _, owed := c.due.keys[string(key)]; owed {
-			s.pay(string(key), &c.due.paid)
+		if _, owed := c.due.keys[name{string(sp.Key), sp.Beside}]; owed {
+			s.pay(name{string(sp.Key), sp.Beside}, &c.due.paid)
 		}
 	}
 }
@@ -170,8 +170,8 @@ func (s *shard) payFirst(key []byte) {
 // payOwed pays for all owed keys before they go.
 func (s *shard) payOwed() {
 	if c := s.changes; c != nil {
-		for key := range c.due.keys {
-			s.pay(key, &c.due.paid)
+		for n := range c.due.keys {
+			s.pay(n, &c.due.paid)
 		}
 	}
 }

@@ -39,14 +39,21 @@ func contents(e *Engine, now int64) map[string]string {
 	for i := range e.shards {
 		s := &e.shards[i]
 		for cursor, more := uint64(i)<<(table.PlaceBits-e.shardBits), true; more; more = int(cursor>>(table.PlaceBits-e.shardBits)) == i && cursor != 0 {
-			var boxes [][]byte
+			var boxes []table.Spot
 			boxes, cursor = s.table.Copy(now, cursor, func(kind limit.Kind, key, state []byte) {
+				if kind == limit.HOLDS {
+					key = append([]byte("beside "), key...)
+				}
 				all[string(key)] = fmt.Sprintf("%v %x", kind, state)
 			})
-			for _, key := range boxes {
-				_, sp := e.find(key)
+			for _, sp := range boxes {
+				s.table.Find(&sp)
+				key := string(sp.Key)
+				if sp.Kind() == limit.HOLDS {
+					key = "beside " + key
+				}
 				if state := s.table.State(&sp); table.Expires(sp.Kind(), state) > now {
-					all[string(key)] = fmt.Sprintf("%v %x", sp.Kind(), state)
+					all[key] = fmt.Sprintf("%v %x", sp.Kind(), state)
 				}
 			}
 		}

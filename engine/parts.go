@@ -43,6 +43,11 @@ func (t *Txn) Change(key []byte, kind limit.Kind, state, splices []byte) error {
 	if err != nil {
 		return err
 	}
+	return it.change(kind, state, splices)
+}
+
+// change is Change of an item.
+func (it *item) change(kind limit.Kind, state, splices []byte) error {
 	head := journal.HeadSize(byte(kind))
 	had, changed := it.kind, it.changed
 	if !changed && !it.written && journal.CanChange(byte(had), it.State) {
@@ -90,16 +95,16 @@ func (s *shard) storeChange(now int64, it *item, state []byte, must bool) error 
 func (c *changes) change(it *item, head []byte, size int) {
 	// First: a cut that does not see this has set a floor that we see.
 	c.begin()
-	_, owed := c.owed[string(it.Key)]
-	total := c.parts[string(it.Key)] + len(it.splices)
+	_, owed := c.owed[name{string(it.Key), it.Beside}]
+	total := c.parts[name{string(it.Key), it.Beside}] + len(it.splices)
 	if owed || total > size || it.until <= c.journal.floor.Load() {
 		c.owe(it.mark.Kind(), &it.Spot, nil)
 		return
 	}
 	if c.parts == nil {
-		c.parts = map[string]int{}
+		c.parts = map[name]int{}
 	}
-	c.parts[string(it.Key)] = total
+	c.parts[name{string(it.Key), it.Beside}] = total
 	c.buf.Change(c.version, byte(it.mark.Kind()), it.Key, head, it.before, it.splices)
 }
 
@@ -132,7 +137,7 @@ func (s *shard) sinceOf(sp *table.Spot, kind limit.Kind, next []byte) *limit.Sin
 		n := journal.HeadSize(byte(recorded))
 		journal.SetRevision(next[:n], journal.Revision(was[:n]))
 	}
-	o, owed := c.owed[string(sp.Key)]
+	o, owed := c.owed[name{string(sp.Key), sp.Beside}]
 	switch {
 	case owed:
 	case !inPlace && c.noted < c.journal.notes:
@@ -143,7 +148,7 @@ func (s *shard) sinceOf(sp *table.Spot, kind limit.Kind, next []byte) *limit.Sin
 		since := c.was
 		o.since, c.was = &since, limit.Since{}
 	}
-	for _, since := range [...]*limit.Since{o.since, c.due.keys[string(sp.Key)].since} {
+	for _, since := range [...]*limit.Since{o.since, c.due.keys[name{string(sp.Key), sp.Beside}].since} {
 		if since != nil {
 			since.Changed(next)
 		}
@@ -153,17 +158,18 @@ func (s *shard) sinceOf(sp *table.Spot, kind limit.Kind, next []byte) *limit.Sin
 
 // recordWhole has the next record of a key, if it is owed, have the whole state.
 func (c *changes) recordWhole(key []byte) {
-	for _, all := range [...]map[string]owed{c.owed, c.due.keys} {
-		if o, ok := all[string(key)]; ok {
+	for _, all := range [...]map[name]owed{c.owed, c.due.keys} {
+		if o, ok := all[name{key: string(key)}]; ok {
 			o.since = nil
-			all[string(key)] = o
+			all[name{key: string(key)}] = o
 		}
 	}
 }
 
 // payState appends the record of an owed key's state: what has changed since the last
 // record if that is shorter.
-func (c *changes) payState(o *owed, kind limit.Kind, key, state []byte, dst *journal.Buffer) {
+func (c *changes) payState(o *owed, sp *table.Spot, state []byte, dst *journal.Buffer) {
+	kind, key := sp.Kind(), sp.Key
 	recorded := kind.Recorded(state)
 	n := journal.HeadSize(byte(recorded))
 	c.splices = c.splices[:0]
@@ -180,7 +186,7 @@ func (c *changes) payState(o *owed, kind limit.Kind, key, state []byte, dst *jou
 		journal.SetRevision(state[:n], journal.Revision(state[:n])+1)
 		dst.Change(c.due.version, byte(recorded), key, state[:n], o.since.Size()-n, c.splices)
 	}
-	if again, owed := c.owed[string(key)]; owed && again.since != nil {
+	if again, owed := c.owed[name{string(key), sp.Beside}]; owed && again.since != nil {
 		again.since.Note(kind, state)
 	}
 }
@@ -218,13 +224,13 @@ func (s *shard) restoreChange(sp *table.Spot, r *journal.Record) error {
 	}
 	switch ahead := int32(journal.Revision(state[:n]) + 1 - journal.Revision(edit.Head)); {
 	case ahead > 0:
-		s.found(r.Key) // the copy has the Change
+		s.found(r) // the copy has the Change
 		return nil
 	case ahead < 0 || len(state)-n != edit.Before:
 		s.miss(r)
 		return nil
 	}
-	s.found(r.Key)
+	s.found(r)
 	// The change is made in place if there is room: a copy for each change
 	// would take far longer than the change.
 	to := len(edit.Head)
@@ -243,12 +249,15 @@ func unknownKind(kind byte) error {
 	return fmt.Errorf("engine: a state is of kind %d: %w", kind, journal.ErrNewer)
 }
 
+// nameOf returns the name of what a record is for.
+func nameOf(r *journal.Record) name { return name{string(r.Key), limit.Kind(r.Kind) == limit.HOLDS} }
+
 // miss notes that a Change could not be applied, and when its key expires.
 func (s *shard) miss(r *journal.Record) {
 	if s.missed == nil {
-		s.missed = map[string]int64{}
+		s.missed = map[name]int64{}
 	}
-	s.missed[string(r.Key)] = r.Expires()
+	s.missed[nameOf(r)] = r.Expires()
 }
 
 func (s *shard) hasMissed() bool {
@@ -258,9 +267,9 @@ func (s *shard) hasMissed() bool {
 }
 
 // found notes that a key is what the records say.
-func (s *shard) found(key []byte) {
+func (s *shard) found(r *journal.Record) {
 	if s.missed != nil {
-		delete(s.missed, string(key))
+		delete(s.missed, nameOf(r))
 	}
 }
 
@@ -275,11 +284,11 @@ func (e Recovery) Missed(now int64) (key string, ok bool) {
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
-		for key, expires := range s.missed {
+		for n, expires := range s.missed {
 			if expires > now {
 				e.missing.Store(true)
 				s.mu.Unlock()
-				return key, true
+				return n.key, true
 			}
 		}
 		s.missed = nil

@@ -18,6 +18,8 @@ type Request struct {
 	Replace bool
 	// Lease asks for a lease. The fields above are then ignored.
 	Lease *limit.Lease
+	// Hold holds what is taken, unless it is nil.
+	Hold *Hold
 }
 
 // kind returns the kind of state that the request works on.
@@ -29,9 +31,9 @@ func (r *Request) kind() limit.Kind {
 }
 
 // hasTurns reports whether the request is granted when it asks and then waits
-// for its turn.
+// for its turn. One that is held is told its turn at once.
 func (r *Request) hasTurns() bool {
-	return r.Lease == nil && r.Limit.Algorithm == limit.QUEUE
+	return r.Lease == nil && r.Hold == nil && r.Limit.Algorithm == limit.QUEUE
 }
 
 // peek answers as take would and changes nothing. If the limit counts denials,

@@ -103,11 +103,14 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	}
 	a, state := limit.Kind(r.Kind).Restored(r.State)
 	sp := table.Spot{Hash: h, Key: r.Key}
+	if a == limit.HOLDS {
+		sp.Hash, sp.Beside = table.Beside(h), true
+	}
 	s.table.Find(&sp)
 	if r.Op == journal.Change {
 		return s.restoreChange(&sp, r)
 	}
-	s.found(r.Key)
+	s.found(r)
 	switch {
 	case r.Op == journal.Delete:
 		if sp.Found() {

@@ -136,21 +136,30 @@ func TestExpectIsBounded(t *testing.T) {
 	}
 }
 
-// Each key is in exactly one share, whatever the number of shares.
+// Each key is in exactly one share, whatever the number of shares. A share is the keys of shards that stand one behind another, as many
+// in each share, but for one.
 func TestSharesAreApart(t *testing.T) {
 	changes := someChanges(0, 1000)
 	for _, shards := range []int{1, 4, 256} {
 		for _, shares := range []int{1, 2, 3, 7} {
 			e := New(Options{Shards: shards})
-			sum := int64(0)
+			of := make([]int64, shards) // the keys of each shard
+			for i := range changes {
+				h, _ := e.place(changes[i].Key)
+				of[h>>(64-e.shardBits)]++
+			}
+			sum, from := int64(0), 0
 			for share := range shares {
 				before := e.Stats().Keys
 				if err := e.Restore(changes, share, shares); err != nil {
 					t.Fatal(err)
 				}
-				n := e.Stats().Keys - before
-				if sum += n; shards == 256 && n < 1000/int64(shares)/2 { // six standard deviations: each table has a seed of its own
-					t.Errorf("share %d of %d has %d keys of 1000", share, shares, n)
+				n, want, to := e.Stats().Keys-before, int64(0), ((share+1)*shards+shares-1)/shares
+				for _, keys := range of[from:to] {
+					want += keys
+				}
+				if sum, from = sum+n, to; n != want {
+					t.Errorf("share %d of %d of %d shards has %d keys, not %d", share, shares, shards, n, want)
 				}
 			}
 			if sum != 1000 {

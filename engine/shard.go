@@ -50,9 +50,11 @@ type shardData struct {
 
 	following *following
 	solo      *Txn // for transactions on one key; nil: none yet
+	returns   *Txn // for giveBackDue; nil: none yet
+	held      [holdFigures]uint64
 	// missed holds the keys that Missed returns, with the times at which they
 	// expire; nil for none.
-	missed map[string]int64
+	missed map[name]int64
 	// next is where an algorithm writes the state of a new key.
 	next [limit.MaxState]byte
 }

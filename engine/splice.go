@@ -22,6 +22,12 @@ func (t *Txn) Splice(key []byte, kind limit.Kind, head, splices []byte) error {
 	if err != nil {
 		return err
 	}
+	return it.splice(kind, head, splices)
+}
+
+// splice is Splice of an item.
+func (it *item) splice(kind limit.Kind, head, splices []byte) error {
+	t := it.t
 	n := journal.HeadSize(byte(it.kind))
 	edit, ok := journal.MakeEdit(head, max(0, len(it.State)-n), splices)
 	if n == 0 || len(it.State) < n || !ok {
@@ -31,7 +37,7 @@ func (t *Txn) Splice(key []byte, kind limit.Kind, head, splices []byte) error {
 	if it.written || it.kind != kind || !it.Boxed() || 2*size < cap(it.State) || table.Expires(kind, head) <= t.now {
 		state := make([]byte, len(head)+edit.Before, len(head)+edit.Most)
 		copy(state[copy(state, head):], it.State[n:])
-		return t.Change(key, kind, state[:len(head)+len(edit.Apply(state[len(head):]))], splices)
+		return it.change(kind, state[:len(head)+len(edit.Apply(state[len(head):]))], splices)
 	}
 	it.before, it.until = edit.Before, limit.Expires(kind, it.State)
 	it.revision = journal.Revision(it.State[:n]) + 1
@@ -52,12 +58,11 @@ func (it *item) spliced(state []byte) []byte {
 
 // spliceLate turns a late change into a written state, because more is to come.
 func (it *item) spliceLate() error {
-	t := it.t
 	n := len(it.head)
 	edit, _ := journal.MakeEdit(it.head, len(it.State)-n, it.splices)
 	state := it.spliced(append(make([]byte, 0, n+edit.Most), it.State...))
 	kind, splices := it.kind, it.splices
 	it.splices = nil // Change notes them again
 	it.revert()
-	return t.Change(it.Key, kind, state, splices)
+	return it.change(kind, state, splices)
 }

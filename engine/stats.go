@@ -48,4 +48,8 @@ func (s *shard) addTo(sum *Stats) {
 	sum.Waiting += int64(waiting)
 	sum.WaitingKeys += int64(keys)
 	sum.Waited += waited
+	sum.HoldsTaken += s.held[holdsTaken]
+	sum.HoldsSettled += s.held[holdsSettled]
+	sum.HoldsOver += s.held[holdsOver]
+	sum.HoldsReturned += s.held[holdsReturned]
 }

@@ -31,15 +31,20 @@ type TopKey struct {
 // had. Beyond 256, the shard looks at one in 128 and counts it as 128. See
 // sketch.
 func (e Figures) Top(now int64, by TopOrder, n int, namespace []byte) []TopKey {
-	top, _ := e.AddTop(nil, now, by, n, namespace, 0, len(e.shards))
+	var in func(key []byte, length int) bool
+	if namespace != nil {
+		in = InNamespace(namespace)
+	}
+	top, _ := e.AddTop(nil, now, by, n, in, 0, len(e.shards))
 	return top
 }
 
 // AddTop adds the keys of at most that many shards, beginning with shard from,
-// to top, which is in order, and cuts it to n keys. It also returns the next
-// shard, or 0 after the last one. To take Top in steps, begin with shard 0 and
-// no keys.
-func (e Figures) AddTop(top []TopKey, now int64, by TopOrder, n int, namespace []byte, from, shards int) (all []TopKey, next int) {
+// to top, which is in order, and cuts it to n keys. It leaves out keys for which in
+// returns false, unless that is nil; in gets the first 82 bytes of a key and its
+// length. AddTop also returns the next shard, or 0 after the last one. To take Top in
+// steps, begin with shard 0 and no keys.
+func (e Figures) AddTop(top []TopKey, now int64, by TopOrder, n int, in func(key []byte, length int) bool, from, shards int) (all []TopKey, next int) {
 	last := min(len(e.shards), from+shards)
 	for i := from; i < last; i++ {
 		s := &e.shards[i]
@@ -47,7 +52,7 @@ func (e Figures) AddTop(top []TopKey, now int64, by TopOrder, n int, namespace [
 		t := &s.following[by]
 		t.age(s.clamp(now))
 		t.each(func(h uint64, key []byte, length int, count uint32) {
-			if namespace == nil || isIn(namespace, key, length) {
+			if in == nil || in(key, length) {
 				top = append(top, TopKey{shown(h, key, length), int64(count)})
 			}
 		})
@@ -69,6 +74,11 @@ func (e Figures) AddTop(top []TopKey, now int64, by TopOrder, n int, namespace [
 	return top, last
 }
 
+// InNamespace returns what reports to AddTop whether a key is in a namespace.
+func InNamespace(namespace []byte) func(key []byte, length int) bool {
+	return func(key []byte, length int) bool { return isIn(namespace, key, length) }
+}
+
 // isIn reports whether a key is in a namespace. The key has length bytes; key
 // holds its first ones.
 func isIn(namespace, key []byte, length int) bool {
@@ -77,6 +87,16 @@ func isIn(namespace, key []byte, length int) bool {
 		return len(namespace) == 0 && length == len(key)
 	}
 	return bytes.Equal(own, namespace)
+}
+
+// Shown returns what Top shows of a key, which is the key itself unless it is
+// long.
+func (e Figures) Shown(key []byte) []byte {
+	if len(key) <= sketchText {
+		return key
+	}
+	h, _ := e.place(key)
+	return shown(h, key[:sketchText], len(key))
 }
 
 // shown returns the text to show for a key of length bytes; key holds its first

@@ -8,6 +8,7 @@ import (
 
 	"limitdb/engine/table"
 	"limitdb/engine/wait"
+	"limitdb/hold"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -81,14 +82,20 @@ type Txn struct {
 	uncounted  limit.Limit     // a limit without its CountDenied
 	asking     *asking         // for a request that may wait; nil: for none
 	own        asking          // of Ask
-	parts      []uint16        // of the last Together, the indexes of items
-	round      uint32          // how many Together there were
+	parts      []uint16        // of the last Together, the indexes of items: in found or in natural
+	found      []uint16
+	natural    []uint16 // 0, 1, 2 …
+	round      uint32   // how many Together there were
 	counts     [outcomes]uint32
 	stirred    []*wait.Queue // of keys that it has changed, to be served when the locks are free
 	stop       *wait.Queue   // why it stops, or nil: see stopsAt
 	stops      int           // how often it has stopped
 	moved      *item         // all that is stored of it when it stops; nil: nothing is
 	movedAs    table.Mark
+	holds      hold.Edit // scratch of steps on holds
+	packed     []byte    // a limit of one
+	splices    []byte    // of such an edit
+	held       [holdFigures]uint32
 	watches    bool // it has asked whether a key has changed
 }
 
@@ -172,6 +179,10 @@ func (t *Txn) rest() bool {
 		}
 	}
 	t.undeclared, t.watches, t.bytes, t.round, t.asking, t.stirred, t.stops, t.counts = false, false, 0, 0, nil, nil, 0, [outcomes]uint32{}
+	if t.own.w != nil { // who asked may be gone long before the next step
+		t.own = asking{}
+	}
+	t.held = [holdFigures]uint32{}
 	return true
 }
 
@@ -190,7 +201,7 @@ func (t *Txn) lock(now int64) {
 		t.items = t.items[:t.declared]
 		t.order = slices.DeleteFunc(t.order, func(i uint16) bool { return int(i) >= t.declared })
 	}
-	t.gate, t.counts, t.asking = nil, [outcomes]uint32{}, nil
+	t.gate, t.counts, t.held, t.asking = nil, [outcomes]uint32{}, [holdFigures]uint32{}, nil
 	if len(t.shards) > 1 {
 		if j := t.e.journal.Load(); j != nil {
 			t.gate = j.gate
@@ -206,6 +217,11 @@ func (t *Txn) lock(now int64) {
 		t.e.shards[i].last = now
 	}
 	t.now = now
+	for _, i := range t.order {
+		if it := &t.items[i]; it.s.table.Besides() > 0 {
+			giveBackDue(it.s, t.e, now, it.Hash, it.Key)
+		}
+	}
 	for _, i := range t.order {
 		t.items[i].look(now)
 	}
@@ -271,8 +287,24 @@ func (t *Txn) search(key []byte) (int, error) {
 	t.items = append(t.items, item{})
 	it := &t.items[len(t.items)-1]
 	it.is(t, h, key)
+	if it.s.table.Besides() > 0 && giveBackDue(it.s, t.e, t.now, h, key) {
+		lookAgain(t, it.s)
+	}
 	it.look(t.now)
 	return len(t.items) - 1, nil
+}
+
+// lookAgain finds the items of a shard again, whose table has changed.
+func lookAgain(t *Txn, s *shard) {
+	for i := range t.items[:len(t.items)-1] {
+		it := &t.items[i]
+		if it.s != s {
+			continue
+		}
+		if it.Table.Find(&it.Spot); it.Found() && it.kind != 0 && (!it.written || it.Grow) {
+			it.State = it.Table.State(&it.Spot)
+		}
+	}
 }
 
 // current is item, with all that was decided before in its state.

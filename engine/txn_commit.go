@@ -103,8 +103,8 @@ func (it *item) store(must bool) (err error) {
 	t := it.t
 	s := it.s
 	if s.changes != nil {
-		if _, _, isValue := it.mark.Kind().Value(); isValue || len(t.items) > 1 {
-			s.payFirst(it.Key)
+		if _, _, isValue := it.mark.Kind().Value(); isValue || it.Beside || len(t.items) > 1 {
+			s.payFirst(&it.Spot)
 		}
 	}
 	state := it.State
@@ -131,6 +131,9 @@ func (it *item) store(must bool) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if it.Beside {
+		return nil
 	}
 	if it.State == nil {
 		if last := s.waits.LastTurn(it.Key); last != nil {

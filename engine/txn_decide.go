@@ -19,6 +19,21 @@ func (t *Txn) Take(key []byte, r *Request, d *limit.Decision) (granted int64, er
 
 // take is Take for a request that may wait, unless a is nil.
 func (it *item) take(r *Request, a *asking, d *limit.Decision) (granted int64, err error) {
+	if r.Hold != nil {
+		return it.hold(r, a, d)
+	}
+	if r.Replace && it.s.table.Besides() > 0 { // replace must not move the items
+		t, at := it.t, it.t.index(&it.Change)
+		if _, err := besideOf(t, at); err != nil {
+			return 0, err
+		}
+		it = &t.items[at]
+	}
+	return it.takeNow(r, a, d)
+}
+
+// takeNow is take for a request that is not held.
+func (it *item) takeNow(r *Request, a *asking, d *limit.Decision) (granted int64, err error) {
 	t := it.t
 	l := &r.Limit
 	part, err := it.decideOn(r, a.most(t.now), d)
@@ -104,6 +119,9 @@ func (it *item) replace(l *limit.Limit, cost int64, d *limit.Decision) error {
 	}
 	if it.allowed++; next == nil {
 		return nil
+	}
+	if it, err = it.reset(); err != nil {
+		return err
 	}
 	it.other = true
 	return it.write(table.Unknown(l.Algorithm.Kind()), next)
@@ -425,7 +443,7 @@ func (t *Txn) move() error {
 		it.revert()
 		it.hasUnder, it.allowed, it.denied, it.touched, it.used = false, 0, 0, false, false
 	}
-	t.counts, t.asking = [outcomes]uint32{}, nil
+	t.counts, t.held, t.asking = [outcomes]uint32{}, [holdFigures]uint32{}, nil
 	it := t.moved
 	if err := it.write(t.movedAs, it.buf); err != nil {
 		return err

@@ -31,25 +31,32 @@ func (all *together) decide() (at int, err error) {
 	if at, err := all.gather(); err != nil {
 		return at, err
 	}
-	again := false // whether conclude has anything to do although all grant
-	for i := range r.Keys {
-		if err := all.decidePart(i); err != nil {
+	limited, earlier, long := false, false, false // whether any limit, any item, any key is so
+	for i, key := range r.Keys {
+		it := t.part(i)
+		if err := all.decidePart(it, i); err != nil {
 			all.undo(i)
 			return i, err
 		}
-		again = again || r.Decisions[i].Limited || t.part(i).earlier
+		limited, earlier, long = limited || r.Decisions[i].Limited, earlier || it.earlier, long || len(key) > MaxKey
 	}
-	if at = r.Worst(); a != nil && a.leaves && at < 0 { // it would be granted
+	if at = -1; limited {
+		at = r.Worst()
+	}
+	if a != nil && a.leaves && at < 0 { // it would be granted
 		at = max(0, r.index(a.w.Key()))
 		if err := t.part(at).deny(&Request{Limit: r.Limits[at]}, &r.Decisions[at]); err != nil {
 			return at, err
 		}
+		limited = true
 	}
-	if long := all.tooLong(); at < 0 && long >= 0 {
-		all.undo(len(r.Keys))
-		return long, ErrKey
+	if long && at < 0 {
+		if at := all.tooLong(); at >= 0 {
+			all.undo(len(r.Keys))
+			return at, ErrKey
+		}
 	}
-	if at >= 0 || again {
+	if limited || earlier {
 		if at, err = all.conclude(at); err != nil {
 			return at, err
 		}
@@ -64,7 +71,7 @@ func (all *together) decide() (at int, err error) {
 			return at, nil
 		}
 	}
-	if r.CountDenied {
+	if r.CountDenied && limited {
 		if at, err = all.countDenials(at); err != nil {
 			return at, err
 		}
@@ -79,13 +86,20 @@ func (all *together) decide() (at int, err error) {
 
 // gather finds the items of r. After an error, the index is that of the key at fault.
 func (all *together) gather() (at int, err error) {
-	t, r := all.t, all.r
-	if len(r.Keys) > MaxAll {
+	t, keys := all.t, all.r.Keys
+	switch {
+	case len(keys) > MaxAll:
 		return -1, ErrTooMany
+	case all.declared(): // nearly always
+		for i := len(t.natural); i < len(keys); i++ {
+			t.natural = append(t.natural, uint16(i))
+		}
+		t.parts = t.natural[:len(keys)]
+		return -1, nil
 	}
 	t.round++
-	t.parts = t.parts[:0]
-	for i, key := range r.Keys {
+	t.found = t.found[:0]
+	for i, key := range keys {
 		n, err := t.find(i, key)
 		if err != nil {
 			return i, err
@@ -95,27 +109,43 @@ func (all *together) gather() (at int, err error) {
 			return i, ErrDuplicate
 		}
 		it.round = t.round
-		t.parts = append(t.parts, uint16(n))
-		if it.Grow {
-			if err := it.takeLate(); err != nil {
-				return i, err
-			}
-		}
-		it.earlier = it.written
+		t.found = append(t.found, uint16(n))
 	}
+	t.parts = t.found
 	return -1, nil
+}
+
+// declared reports whether the keys are those that the transaction was begun with, and differ: its first items are
+// theirs, in their order.
+func (all *together) declared() bool {
+	t, keys := all.t, all.r.Keys
+	if len(keys) != t.declared || t.twins || t.undeclared {
+		return false
+	}
+	for i := range keys {
+		if !sameSlice(keys[i], t.items[i].Key) {
+			return false
+		}
+	}
+	return true
 }
 
 // part returns the item of the limit at an index.
 func (t *Txn) part(i int) *item { return &t.items[t.parts[i]] }
 
-// decidePart decides on one limit. What the transaction has written before stays as
+// decidePart decides on one limit, whose item is it. What the transaction has written before stays as
 // it is, because it could not be restored: conclude takes from it.
-func (all *together) decidePart(i int) error {
-	t, r := all.t, all.r
-	it, l, d := t.part(i), &r.Limits[i], &r.Decisions[i]
+func (all *together) decidePart(it *item, i int) error {
+	r := all.r
+	if it.Grow {
+		if err := it.takeLate(); err != nil {
+			return err
+		}
+	}
+	it.earlier = it.written
+	l, d := &r.Limits[i], &r.Decisions[i]
 	if r.Peek || it.earlier {
-		return it.peek(uncounted(l, &t.uncounted), r.Costs[i], d)
+		return it.peek(uncounted(l, &all.t.uncounted), r.Costs[i], d)
 	}
 	return it.decide(l, r.Costs[i], all.most(i), d)
 }

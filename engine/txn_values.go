@@ -34,6 +34,9 @@ func (t *Txn) Info(key []byte) (info Info, ok bool, err error) {
 // means that the key goes.
 func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) error {
 	it, err := t.item(key)
+	if err == nil {
+		it, err = it.reset()
+	}
 	if err != nil {
 		return err
 	}
@@ -58,6 +61,9 @@ func (t *Txn) Delete(key []byte) (was bool, err error) {
 	}
 	if was = it.kind != 0; !was {
 		return false, nil
+	}
+	if it, err = it.reset(); err != nil {
+		return false, err
 	}
 	it.other = true
 	return true, it.write(table.Unknown(it.kind), nil)
@@ -108,7 +114,7 @@ func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) error {
 	written := map[string]bool{}
 	for i := range t.items {
 		it := &t.items[i]
-		if !it.written || it.Grow {
+		if !it.written || it.Grow || it.Beside {
 			continue
 		}
 		written[string(it.Key)] = true

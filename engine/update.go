@@ -81,9 +81,11 @@ func (e *core) updateIn(s *shard, now int64, h uint64, key []byte, stops int, fn
 		t.prepare(e, [][]byte{key})
 		s.solo = t
 	}
+	only(t, h, key)
 	it := &t.items[0]
-	it.Hash, it.Key = h, key
-	t.now, t.stops = s.clamp(now), stops
+	if t.now, t.stops = s.clamp(now), stops; s.table.Besides() > 0 {
+		giveBackDue(s, e, t.now, h, key)
+	}
 	if it.look(t.now); s.closed {
 		err = ErrClosed
 	} else {
@@ -98,7 +100,7 @@ func (e *core) updateIn(s *shard, now int64, h uint64, key []byte, stops int, fn
 		_, err = t.commit()
 	}
 	stirred = t.stirred
-	if t.rest(); len(t.items) > 1 {
+	if !t.rest() {
 		s.solo = nil
 	}
 	s.mu.Unlock()

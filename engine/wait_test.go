@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"limitdb/limit"
 )
@@ -297,6 +299,20 @@ func TestWaitSteps(t *testing.T) {
 			{"takes 2", "granted 2; a: denied for 1ms; b: granted 1"},
 		})
 	})
+}
+
+// An engine holds nothing of a request that has been decided.
+func TestDecidedRequestsAreForgotten(t *testing.T) {
+	e := New(Options{Shards: 1})
+	w := &Waiter{Request: Request{Limit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: second, Burst: 1}, Cost: 1}, Until: start + second, Owner: bell{order: new([]string)}}
+	if e.Ask(start, []byte("k"), w) {
+		t.Fatal("it waits")
+	}
+	gone := weak.Make(w)
+	if runtime.GC(); gone.Value() != nil {
+		t.Error("the request is still reachable")
+	}
+	runtime.KeepAlive(e)
 }
 
 // A QUEUE gives a turn at once, and only the answer waits for it.

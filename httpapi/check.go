@@ -47,14 +47,20 @@ func parseCheck(body []byte) (q checkRequest, err error) {
 		"namespace": text(&q.namespace), "cost": integer(&q.cost), "peek": boolean(&q.peek), "explain": boolean(&q.explain),
 		"fields": func(o *object, _ string) (err error) { q.fields, err = o.texts("field"); return err },
 	})
+	return q, q.valid(err)
+}
+
+// valid returns the error of reading q, or else what is wrong with q.
+func (q *checkRequest) valid(err error) error {
 	switch {
 	case err != nil:
+		return err
 	case q.namespace == "":
-		err = invalid("namespace is missing or empty")
+		return invalid("namespace is missing or empty")
 	case len(q.fields) > 2*maxFields:
-		err = invalid("a check has at most %d fields", maxFields)
+		return invalid("a check has at most %d fields", maxFields)
 	}
-	return q, err
+	return nil
 }
 
 func (a *api) check(ctx context.Context, body []byte) (any, error) {
@@ -112,9 +118,9 @@ func (a *api) policiesOf(answer *CheckAnswer) (all []policy) {
 		if r.Mode != "enforce" {
 			continue
 		}
-		p := policy{name: r.Rule, quota: r.Limit, remaining: r.Remaining, reset: r.window()}
+		p := policy{Name: r.Rule, Quota: r.Limit, Remaining: r.Remaining, Reset: seconds(r.window())}
 		if l, err := limitOf(a, r.Spelling); err == nil {
-			p.quota, p.window = l.Max, seconds(limit.Milliseconds(l.Period))
+			p.Quota, p.Window = l.Max, seconds(limit.Milliseconds(l.Period))
 		}
 		all = append(all, p)
 	}

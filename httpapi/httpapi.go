@@ -1,4 +1,4 @@
-// Package httpapi makes decisions over HTTP: /v1/take and /v1/check for services that speak no RESP, and /auth for reverse
+// Package httpapi makes decisions over HTTP: /v1/take, /v1/check and /v1/explain for services that speak no RESP, and /auth for reverse
 // proxies that ask before they pass a request on. It turns a request into a command, which the server runs as
 // it runs a client's, and the command's reply into a response. docs/http.md is its manual, and
 // docs/openapi.json describes it to programs.
@@ -28,8 +28,8 @@ type Options struct {
 	Do func(ctx context.Context, args ...[]byte) ([]byte, error)
 	// Trusted returns the networks of the proxies that may ask /auth. Nil means that there are none.
 	Trusted func() []netip.Prefix
-	// Closed reports whether /v1/ serves callers on this machine only. Nil means never.
-	Closed func() bool
+	// Closed reports whether /v1/ serves a request with that context only if it comes from this machine. Nil means never.
+	Closed func(ctx context.Context) bool
 	// Log receives what an operator should know. Nil means nowhere.
 	Log *slog.Logger
 }
@@ -56,6 +56,7 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/take", a.post(a.take))
 	mux.Handle("/v1/check", a.post(a.check))
+	mux.Handle("/v1/explain", a.post(a.explain))
 	mux.HandleFunc("/auth", a.auth)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, &failure{status: http.StatusNotFound, Code: "NOTFOUND", Message: "there is no " + clip(r.URL.Path) + ": see docs/http.md"})
@@ -131,7 +132,7 @@ func (a *api) post(call func(ctx context.Context, body []byte) (any, error)) htt
 
 // read returns the body of a call.
 func (a *api) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if a.Closed != nil && a.Closed() && !peer(r).IsLoopback() {
+	if a.Closed != nil && a.Closed(r.Context()) && !peer(r).IsLoopback() {
 		return nil, &failure{
 			status: http.StatusForbidden, Code: "DENIED",
 			Message: "in protected mode without http-password, only this machine is served: set http-password-file, or protected-mode no",
@@ -193,6 +194,8 @@ func failureOf(text string) *failure {
 		}
 	case "WRONGTYPE":
 		f.status = http.StatusConflict
+	case "NOPERM":
+		f.status = http.StatusForbidden
 	case "NORULE":
 		f.status = http.StatusNotFound
 	case "MOVED":

@@ -80,6 +80,29 @@ const explained = "*7\r\n:1\r\n:60\r\n:0\r\n:1500\r\n:60000\r\n$8\r\nuser-api\r\
 	"*5\r\n$8\r\nuser-api\r\n$7\r\nenforce\r\n$9\r\nGCRA 60/m\r\n:1\r\n*5\r\n:1\r\n:60\r\n:0\r\n:1500\r\n:60000\r\n" +
 	"*5\r\n$5\r\nlogin\r\n$6\r\nshadow\r\n$7\r\nLOG 5/m\r\n:1\r\n*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:60000\r\n"
 
+// verdicts is a reply to RL.RULES EXPLAIN: one rule applies, another does not.
+const verdicts = "%6\r\n$8\r\ndecision\r\n*5\r\n:1\r\n:60\r\n:0\r\n:1500\r\n:60000\r\n$4\r\nrule\r\n$8\r\nuser-api\r\n$7\r\nignored\r\n*1\r\n$6\r\ncolour\r\n" +
+	"$5\r\nrules\r\n:2\r\n$7\r\nmatched\r\n:1\r\n$9\r\nexplained\r\n*2\r\n" +
+	"%5\r\n$4\r\nname\r\n$8\r\nuser-api\r\n$4\r\nmode\r\n$7\r\nenforce\r\n$7\r\napplies\r\n:1\r\n$4\r\nfrom\r\n$8\r\nplan pro\r\n$6\r\nlimits\r\n*1\r\n" +
+	"%5\r\n$4\r\nrole\r\n$7\r\nenforce\r\n$5\r\nlimit\r\n$9\r\nGCRA 60/m\r\n$4\r\ncost\r\n:1\r\n$3\r\nkey\r\n$1\r\nk\r\n$8\r\ndecision\r\n*5\r\n:1\r\n:60\r\n:0\r\n:1500\r\n:60000\r\n" +
+	"%8\r\n$4\r\nname\r\n$5\r\nlogin\r\n$4\r\nmode\r\n$6\r\nshadow\r\n$7\r\napplies\r\n:0\r\n$3\r\nwhy\r\n$3\r\nbad\r\n$5\r\nfield\r\n$4\r\npath\r\n$3\r\nhas\r\n$1\r\n/\r\n$5\r\nwants\r\n$6\r\n/login\r\n$6\r\nlimits\r\n*0\r\n"
+
+func TestExplain(t *testing.T) {
+	f := &fake{reply: verdicts}
+	w := f.serve("POST", "/v1/explain", `{"namespace":"shop","fields":{"user":"u17"},"cost":2,"count":5}`, jsonType)
+	const want = `{"limited":true,"limit":60,"remaining":0,"wait_ms":1500,"reset_ms":60000,"rule":"user-api","ignored":["colour"],"rules":2,"matched":1,"explained":[` +
+		`{"name":"user-api","mode":"enforce","applies":true,"from":"plan pro","limits":[{"role":"enforce","spelling":"GCRA 60/m","cost":1,"key":"k","limited":true,"limit":60,"remaining":0,"wait_ms":1500,"reset_ms":60000}]},` +
+		`{"name":"login","mode":"shadow","applies":false,"why":"bad","field":"path","has":"/","wants":"/login","limits":[]}]}`
+	if got := strings.Join(f.words, " "); w.Code != 200 || got != "RL.RULES EXPLAIN shop 1 user u17 COST 2 COUNT 5" || strings.TrimSpace(w.Body.String()) != want {
+		t.Errorf("%d, %q:\n%s", w.Code, got, w.Body)
+	}
+	for _, body := range []string{`{}`, `{"namespace":"shop","peek":true}`, `{"namespace":"shop","count":"x"}`} {
+		if w := f.serve("POST", "/v1/explain", body, jsonType); w.Code != 400 {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	for _, c := range []struct{ body, reply, words, answer string }{
 		{
@@ -420,7 +443,7 @@ func TestWhoMayAsk(t *testing.T) {
 	f := &fake{reply: granted}
 	h := New(Options{Do: f.do, Trusted: func() []netip.Prefix {
 		return []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
-	}, Closed: func() bool { return true }})
+	}, Closed: func(context.Context) bool { return true }})
 	for _, c := range []struct {
 		peer       string
 		auth, take int
@@ -444,7 +467,7 @@ func TestWhoMayAsk(t *testing.T) {
 			}
 		}
 	}
-	h = New(Options{Do: f.do, Closed: func() bool { return false }})
+	h = New(Options{Do: f.do, Closed: func(context.Context) bool { return false }})
 	r := httptest.NewRequest("POST", "/v1/take", strings.NewReader(`{"key":"u","limit":"GCRA 1/m"}`))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()

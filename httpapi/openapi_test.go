@@ -157,7 +157,7 @@ func TestOpenAPI(t *testing.T) {
 				}
 			}
 			for what, body := range answers {
-				for _, reply := range []string{granted, "*5\r\n:1\r\n:20\r\n:0\r\n:1500\r\n:60000\r\n", "-LOADING x\r\n", "-WRONGTYPE x\r\n", "-MOVED 1 a:1\r\n", "-ERR x\r\n", "-NORULE x\r\n", explained} {
+				for _, reply := range []string{granted, "*5\r\n:1\r\n:20\r\n:0\r\n:1500\r\n:60000\r\n", "-LOADING x\r\n", "-WRONGTYPE x\r\n", "-MOVED 1 a:1\r\n", "-ERR x\r\n", "-NORULE x\r\n", explained, verdicts} {
 					if path == "/v1/take" && strings.HasPrefix(reply, "-NORULE") {
 						continue // RL.TAKE knows no rules
 					}
@@ -188,7 +188,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	slices.Sort(paths)
-	if want := []string{"/auth", "/v1/check", "/v1/take"}; !slices.Equal(paths, want) {
+	if want := []string{"/auth", "/v1/check", "/v1/explain", "/v1/take"}; !slices.Equal(paths, want) {
 		t.Errorf("the file has %q, want %q", paths, want)
 	}
 }

@@ -47,9 +47,9 @@ type bucket struct {
 	count      int64
 }
 
-// bucket opens the hash. It returns false if that is anything but what the script
+// bucketOf opens the hash. It returns false if that is anything but what the script
 // writes.
-func (r *Run) bucket() (b bucket, ok bool) {
+func bucketOf(r *Run) (b bucket, ok bool) {
 	if b.key, ok = r.Store.Get(r.Keys[0]); !ok || !b.key.exists() {
 		return b, ok
 	}
@@ -74,7 +74,7 @@ func (b *bucket) covers(now []byte) bool {
 
 // throttleArgs reads the time in seconds, the length of a window and its limit. The
 // first argument is the time with a fraction.
-func (r *Run) throttleArgs() (now, window, most int64, ok bool) {
+func throttleArgs(r *Run) (now, window, most int64, ok bool) {
 	var a [3]int64
 	for i := range a {
 		if a[i], ok = r.whole(i + 1); !ok {
@@ -87,14 +87,14 @@ func (r *Run) throttleArgs() (now, window, most int64, ok bool) {
 // laravelThrottle takes one of ARGV[4] requests in ARGV[3] seconds. It replies whether
 // it could, when the window ends and how many remain.
 func laravelThrottle(r *Run) bool {
-	now, window, most, ok := r.throttleArgs()
-	b, plain := r.bucket()
+	now, window, most, ok := throttleArgs(r)
+	b, plain := bucketOf(r)
 	if !ok || !plain {
 		return false
 	}
 	r.Array(3)
 	if !b.covers(r.Args[0]) {
-		r.newBucket(&b, now+window, window)
+		newBucket(r, &b, now+window, window)
 		r.Int(1)
 		r.Int(now + window)
 		r.Int(most - 1)
@@ -114,7 +114,7 @@ func laravelThrottle(r *Run) bool {
 }
 
 // newBucket begins a window.
-func (r *Run) newBucket(b *bucket, end, window int64) {
+func newBucket(r *Run, b *bucket, end, window int64) {
 	h := value.OpenHash(b.key.Body)
 	var text [32]byte
 	h.Set([]byte("start"), r.Args[1], []byte("end"), script.AppendNumber(text[:0], float64(end), 17), []byte("count"), []byte("1"))
@@ -123,8 +123,8 @@ func (r *Run) newBucket(b *bucket, end, window int64) {
 
 // laravelTooMany replies when the window ends, and how many requests remain.
 func laravelTooMany(r *Run) bool {
-	now, window, most, ok := r.throttleArgs()
-	b, plain := r.bucket()
+	now, window, most, ok := throttleArgs(r)
+	b, plain := bucketOf(r)
 	if !ok || !plain {
 		return false
 	}

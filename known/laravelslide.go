@@ -17,10 +17,10 @@ type slide struct {
 	now, window, most int64 // of the call: ARGV[2] to ARGV[4]
 }
 
-// slide reads the arguments and the hash. It returns false if those are anything but what
+// slideOf reads the arguments and the hash. It returns false if those are anything but what
 // Laravel writes.
-func (r *Run) slide() (s slide, ok bool) {
-	s.now, s.window, s.most, ok = r.throttleArgs()
+func slideOf(r *Run) (s slide, ok bool) {
+	s.now, s.window, s.most, ok = throttleArgs(r)
 	var plain bool
 	if s.key, plain = r.Store.Get(r.Keys[0]); !ok || !plain || !s.key.exists() {
 		return s, ok && plain
@@ -63,13 +63,13 @@ func (s *slide) used() (n int64, ok bool) {
 // could, when the window ends and how many remain. The first request of a window counts
 // even if it is denied.
 func laravelSlide(r *Run) bool {
-	s, ok := r.slide()
+	s, ok := slideOf(r)
 	if !ok {
 		return false
 	}
 	if s.over() {
-		r.putSlide(&s, s.now, 1, 0)
-		return r.slideReply(1, s.now+s.window, s.most-1)
+		putSlide(r, &s, s.now, 1, 0)
+		return slideReply(r, 1, s.now+s.window, s.most-1)
 	}
 	used, ok := s.used()
 	if !ok {
@@ -77,19 +77,19 @@ func laravelSlide(r *Run) bool {
 	}
 	left := s.most - used - 1
 	if s.next() {
-		r.putSlide(&s, s.now, 1, s.current)
+		putSlide(r, &s, s.now, 1, s.current)
 		s.start = s.now
 	} else if left >= 0 {
-		r.putSlide(&s, s.start, s.current+1, s.previous)
+		putSlide(r, &s, s.start, s.current+1, s.previous)
 	}
 	if left < 0 {
-		return r.slideReply(0, s.start+s.window, 0)
+		return slideReply(r, 0, s.start+s.window, 0)
 	}
-	return r.slideReply(1, s.start+s.window, left)
+	return slideReply(r, 1, s.start+s.window, left)
 }
 
 // slideReply replies with three integers.
-func (r *Run) slideReply(granted, end, left int64) bool {
+func slideReply(r *Run, granted, end, left int64) bool {
 	r.Array(3)
 	r.Int(granted)
 	r.Int(end)
@@ -98,7 +98,7 @@ func (r *Run) slideReply(granted, end, left int64) bool {
 }
 
 // putSlide stores a window. A new one is kept for twice its length.
-func (r *Run) putSlide(s *slide, start, current, previous int64) {
+func putSlide(r *Run, s *slide, start, current, previous int64) {
 	h := value.OpenHash(s.key.Body)
 	var text [20]byte
 	for _, f := range [...]struct {
@@ -117,7 +117,7 @@ func (r *Run) putSlide(s *slide, start, current, previous int64) {
 // laravelSlideTooMany replies when the window ends, and how many requests remain; with 0
 // first if nothing counts any more.
 func laravelSlideTooMany(r *Run) bool {
-	s, ok := r.slide()
+	s, ok := slideOf(r)
 	if !ok {
 		return false
 	}

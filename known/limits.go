@@ -33,13 +33,13 @@ var pythonLimits = [...]Script{
 // limitsIncr counts ARGV[2] in a window of ARGV[1] seconds.
 func limitsIncr(r *Run) bool {
 	by, ok := r.whole(1)
-	return ok && r.limitsCount(by)
+	return ok && limitsCount(r, by)
 }
 
 // limitsIncrOne counts 1 in a window of ARGV[1] seconds.
-func limitsIncrOne(r *Run) bool { return r.limitsCount(1) }
+func limitsIncrOne(r *Run) bool { return limitsCount(r, 1) }
 
-func (r *Run) limitsCount(by int64) bool {
+func limitsCount(r *Run, by int64) bool {
 	before, ok := r.countIn(by, 0)
 	r.Int(before + by)
 	return ok
@@ -109,7 +109,7 @@ type limitsWindow struct {
 }
 
 // movingWindow reads the time ARGV[1], the limit ARGV[2] and the list of times.
-func (r *Run) movingWindow() (from float64, most int64, l *value.ListOf, ok bool) {
+func movingWindow(r *Run) (from float64, most int64, l *value.ListOf, ok bool) {
 	from, ok = plain(r.Args[0])
 	most, also := r.whole(1)
 	l, there := r.list()
@@ -119,7 +119,7 @@ func (r *Run) movingWindow() (from float64, most int64, l *value.ListOf, ok bool
 // get replies with the oldest time that is not before ARGV[1], and how many such times
 // begin the list. It looks at no more than ARGV[2] and one.
 func (w limitsWindow) get(r *Run) bool {
-	from, most, l, ok := r.movingWindow()
+	from, most, l, ok := movingWindow(r)
 	if !ok || most < 0 {
 		return false
 	}
@@ -159,7 +159,7 @@ func (w limitsWindow) reply(r *Run, oldest float64, n int64) bool {
 
 // limitsSearch is limitsWindow.get by binary search, in the first ARGV[2] times.
 func limitsSearch(r *Run) bool {
-	from, most, l, ok := r.movingWindow()
+	from, most, l, ok := movingWindow(r)
 	if !ok {
 		return false
 	}
@@ -187,9 +187,9 @@ type sliding struct {
 	beforeCount, currentCount int64
 }
 
-// sliding reads both counters for a window in ms. If the current window is over, it
+// slidingOf reads both counters for a window in ms. If the current window is over, it
 // becomes the previous one; shifted reports whether that must be stored.
-func (r *Run) sliding(window int64) (s sliding, shifted, ok bool) {
+func slidingOf(r *Run, window int64) (s sliding, shifted, ok bool) {
 	var ok1, ok2 bool
 	s.before, s.beforeCount, ok1 = r.counter(r.Keys[0])
 	s.current, s.currentCount, ok2 = r.counter(r.Keys[1])
@@ -205,7 +205,7 @@ func (r *Run) sliding(window int64) (s sliding, shifted, ok bool) {
 }
 
 // storeSliding stores both counters after a shift.
-func (r *Run) storeSliding(s *sliding) {
+func storeSliding(r *Run, s *sliding) {
 	r.setCounter(r.Keys[0], s.beforeCount, s.before.Expires)
 	r.setCounter(r.Keys[1], s.currentCount, s.current.Expires)
 }
@@ -214,12 +214,12 @@ func (r *Run) storeSliding(s *sliding) {
 // times to live.
 func limitsSliding(r *Run) bool {
 	window, ok := r.span(0, 1000)
-	s, shifted, plain := r.sliding(window)
+	s, shifted, plain := slidingOf(r, window)
 	if !ok || !plain {
 		return false
 	}
 	if shifted {
-		r.storeSliding(&s)
+		storeSliding(r, &s)
 	}
 	r.Array(4)
 	r.countText(&s.before, s.beforeCount)
@@ -250,7 +250,7 @@ func limitsTakeSliding(r *Run) bool {
 		r.Null()
 		return true
 	}
-	s, shifted, ok := r.sliding(window)
+	s, shifted, ok := slidingOf(r, window)
 	if !ok {
 		return false
 	}
@@ -258,7 +258,7 @@ func limitsTakeSliding(r *Run) bool {
 	weighted := math.Floor(float64(s.beforeCount)*float64(left)/float64(window)) + float64(s.currentCount)
 	if weighted+float64(amount) > float64(limit) {
 		if shifted {
-			r.storeSliding(&s)
+			storeSliding(r, &s)
 		}
 		r.Null()
 		return true
@@ -268,7 +268,7 @@ func limitsTakeSliding(r *Run) bool {
 	}
 	s.currentCount += amount
 	if shifted {
-		r.storeSliding(&s)
+		storeSliding(r, &s)
 	} else {
 		r.setCounter(r.Keys[1], s.currentCount, s.current.Expires)
 	}

@@ -27,7 +27,7 @@ func (v gcraVersion) perform(r *Run) bool {
 	if v.unix {
 		epoch = 0
 	}
-	g, ok := r.rate(4, epoch)
+	g, ok := rateOf(r, 4, epoch)
 	if !ok {
 		return false
 	}
@@ -35,10 +35,10 @@ func (v gcraVersion) perform(r *Run) bool {
 	left := g.now - (tat - g.offset)
 	remaining := math.Floor(g.remaining(left, v.rounds))
 	if v.strict && left < 0 || !v.strict && remaining < 0 {
-		return r.rateReply(1, 0, left*-1, g.tat-g.now)
+		return rateReply(r, 1, 0, left*-1, g.tat-g.now)
 	}
 	reset := tat - g.now
-	if reset <= 0 || reset > maxSeconds || !r.rateReply(0, remaining, -1, reset) {
+	if reset <= 0 || reset > maxSeconds || !rateReply(r, 0, remaining, -1, reset) {
 		return false
 	}
 	r.setNumber(r.Keys[0], tat, r.millis()+int64(math.Ceil(reset))*1000)
@@ -47,7 +47,7 @@ func (v gcraVersion) perform(r *Run) bool {
 
 // inspect replies as perform would, and takes nothing.
 func (v gcraVersion) inspect(r *Run) bool {
-	g, ok := r.rate(3, rateEpoch)
+	g, ok := rateOf(r, 3, rateEpoch)
 	if !ok {
 		return false
 	}
@@ -58,7 +58,7 @@ func (v gcraVersion) inspect(r *Run) bool {
 		reset = -1
 	}
 	if remaining == 0 || v.rounds && remaining < 1 {
-		return r.rateReply(1, 0, g.interval-left, reset)
+		return rateReply(r, 1, 0, g.interval-left, reset)
 	}
-	return r.rateReply(0, remaining, -1, reset)
+	return rateReply(r, 0, remaining, -1, reset)
 }

@@ -37,9 +37,9 @@ func (r *Run) seconds(epoch int64) float64 {
 	return float64(micros/1e6-epoch) + float64(float64(micros%1e6)/1e6)
 }
 
-// rate reads burst, rate, period in seconds, with args = 4 also the cost, and the key, whose
+// rateOf reads burst, rate, period in seconds, with args = 4 also the cost, and the key, whose
 // time is since the epoch.
-func (r *Run) rate(args int, epoch int64) (g rate, ok bool) {
+func rateOf(r *Run, args int, epoch int64) (g rate, ok bool) {
 	var a [4]float64
 	if !r.plains(a[:args]) || a[1] == 0 {
 		return g, false
@@ -58,7 +58,7 @@ func (v rateVersion) keep(r *Run, g *rate, tat, allowed, remaining float64) bool
 	if reset > maxSeconds || reset <= 0 && v.stores {
 		return false
 	}
-	if !r.rateReply(allowed, remaining, -1, reset) {
+	if !rateReply(r, allowed, remaining, -1, reset) {
 		return false
 	}
 	if reset > 0 {
@@ -68,7 +68,7 @@ func (v rateVersion) keep(r *Run, g *rate, tat, allowed, remaining float64) bool
 }
 
 // rateReply replies with two integers and two times in seconds.
-func (r *Run) rateReply(first, remaining, retry, reset float64) bool {
+func rateReply(r *Run, first, remaining, retry, reset float64) bool {
 	a, ok := truncated(first)
 	b, also := truncated(remaining)
 	r.Array(4)
@@ -89,7 +89,7 @@ func (g *rate) remaining(left float64, rounds bool) float64 {
 
 // allowN takes a cost or nothing.
 func (v rateVersion) allowN(r *Run) bool {
-	g, ok := r.rate(4, rateEpoch)
+	g, ok := rateOf(r, 4, rateEpoch)
 	if !ok {
 		return false
 	}
@@ -98,14 +98,14 @@ func (v rateVersion) allowN(r *Run) bool {
 	left := g.now - (tat - g.offset)
 	remaining := g.remaining(left, v.rounds)
 	if remaining < 0 {
-		return r.rateReply(0, 0, -left, g.tat-g.now)
+		return rateReply(r, 0, 0, -left, g.tat-g.now)
 	}
 	return v.keep(r, &g, tat, g.cost, remaining)
 }
 
 // allowAtMost takes as much of a cost as there is, and at least 1.
 func (v rateVersion) allowAtMost(r *Run) bool {
-	g, ok := r.rate(4, rateEpoch)
+	g, ok := rateOf(r, 4, rateEpoch)
 	if !ok {
 		return false
 	}
@@ -113,7 +113,7 @@ func (v rateVersion) allowAtMost(r *Run) bool {
 	left := g.now - (g.tat - g.offset)
 	remaining := g.remaining(left, v.rounds)
 	if v.rounds && remaining == 0 || !v.rounds && remaining < 1 {
-		return r.rateReply(0, 0, g.interval-left, g.tat-g.now)
+		return rateReply(r, 0, 0, g.interval-left, g.tat-g.now)
 	}
 	cost := g.cost
 	if remaining < cost {

@@ -81,14 +81,31 @@ func (r *Run) span(i int, unit int64) (ms int64, ok bool) {
 // plain reads a number that Redis and Lua read in the same way: digits, with or without
 // a point.
 func plain(b []byte) (float64, bool) {
-	for _, c := range b {
-		if (c < '0' || c > '9') && c != '.' {
+	digits, point, n := 0, -1, uint64(0)
+	for i, c := range b {
+		switch d := c - '0'; {
+		case d <= 9:
+			digits, n = digits+1, n*10+uint64(d)
+		case c == '.' && point < 0:
+			point = i
+		default:
 			return 0, false
 		}
 	}
-	f, err := strconv.ParseFloat(string(b), 64)
-	return f, err == nil
+	switch {
+	case digits == 0:
+		return 0, false
+	case digits > exactDigits:
+		f, err := strconv.ParseFloat(string(b), 64)
+		return f, err == nil
+	case point < 0:
+		return float64(n), true
+	}
+	return float64(n) / math.Pow10(len(b)-1-point), true // of two exact numbers, so it is the nearest
 }
+
+// exactDigits is how many digits every number has that a float64 can hold exactly, as it can 10 to that power.
+const exactDigits = 15
 
 // isPlain reports whether plain reads what a number prints as.
 func isPlain(x float64) bool { return !math.Signbit(x) && (x == 0 || x >= 1e-4 && x < 1e17) }

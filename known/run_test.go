@@ -3,7 +3,11 @@ package known
 import (
 	"bytes"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"limitdb/value"
 )
@@ -27,4 +31,19 @@ func TestForget(t *testing.T) {
 	if r.Forget(); cap(r.body) != room || !reflect.DeepEqual(r, Run{body: r.body}) {
 		t.Errorf("of %d bytes of room, %d are left", room, cap(r.body))
 	}
+}
+
+// Numbers are read as strconv reads them, to the last bit, around the length from which that is asked.
+func TestPlain(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		text := rapid.StringMatching(`[0-9]{0,18}(\.[0-9]{0,18})?`).Draw(rt, "text")
+		if rapid.IntRange(0, 20).Draw(rt, "odd") == 0 {
+			text += rapid.SampledFrom([]string{".", "..", "e5", "-", "+1", " ", "x", "_0", "inf"}).Draw(rt, "tail")
+		}
+		want, err := strconv.ParseFloat(text, 64)
+		wanted := err == nil && strings.Trim(text, "0123456789.") == ""
+		if got, ok := plain([]byte(text)); ok != wanted || ok && got != want {
+			rt.Fatalf("%q: %v %v, and strconv says %v %v", text, got, ok, want, err)
+		}
+	})
 }

@@ -31,6 +31,7 @@ type Kind = state.Kind
 // The kinds of states that are no algorithm's.
 const (
 	LEASE      = state.LEASE
+	HOLDS      = state.HOLDS
 	STRING     = state.STRING
 	LONGSTRING = state.LONGSTRING
 	SORTEDSET  = state.SORTEDSET

@@ -236,13 +236,18 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 		return nil, ErrState
 	}
 	reset := g.until(c.newest, l.Period, now)
-	c.expires = now + g.until(c.newest, window, now)
-	c.hold, c.held = c.expires-c.newest, c.expires
-	if g.held > now && g.hold >= c.hold { // the newest unit that is left may be of a shorter Period
-		c.hold, c.held = g.hold, min(g.held, c.expires)
-	}
+	g.end(&c, window, now)
 	*d = Decision{Limit: l.Max, Remaining: max(0, l.Max-live+cost), Wait: Never, Reset: reset}
 	return g.write(&c, state, dst), nil
+}
+
+// end makes a change of g end with its newest unit, which is in a window.
+func (g *entries) end(c *change, window, now int64) {
+	c.expires = now + g.until(c.newest, window, now)
+	c.hold, c.held = c.expires-c.newest, c.expires
+	if g.held > now && g.hold >= c.hold { // the newest unit may be of a shorter Period
+		c.hold, c.held = g.hold, min(g.held, c.expires)
+	}
 }
 
 // logLevel is Level for LOG: the units in the window that the log is held for.

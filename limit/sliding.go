@@ -215,17 +215,22 @@ func slidingRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []b
 		fromCur := min(w.cur, cost)
 		w.cur -= fromCur
 		w.prev -= min(w.prev, cost-fromCur)
-		if w.cur == 0 && !w.rolled { // only the previous window counts
-			w.rolled = true
-			w.end -= w.period
-		}
-		w.live = w.cur > 0 || w.prev > 0
+		w.settle()
 	}
 	w.tell(d, l, now, w.used())
 	if !changed {
 		return nil, nil
 	}
 	return w.put(dst), nil
+}
+
+// settle brings the windows in order once something has been given back.
+func (w *slidingWindow) settle() {
+	if w.cur == 0 && !w.rolled { // only the previous window counts
+		w.rolled = true
+		w.end -= w.period
+	}
+	w.live = w.cur > 0 || w.prev > 0
 }
 
 // find checks the arguments and finds the windows in force.

@@ -31,7 +31,8 @@ type collector struct {
 	build, rejected, closed                 *prometheus.Desc
 	calls, errors, duration, decisions      *prometheus.Desc
 	rules                                   ruleMetrics
-	top, logged, dropped                    *prometheus.Desc
+	top, logged, dropped, changes, missing  *prometheus.Desc
+	envoy                                   envoyMetrics
 	reloads, reloadSuccessful, reloadedTime *prometheus.Desc
 	certificate                             *prometheus.Desc
 }
@@ -56,7 +57,10 @@ func newCollector(snapshot func() Snapshot) *collector {
 		decisions: describe("decisions_total", "Decisions, by result. A request for several limits, and a check under several rules, is one.", "result"),
 		top:       describe("key_denials", "Denials of the keys that are denied most often, halved every minute; only with metrics-top-keys.", "key"),
 		rules:     describeRules(),
+		envoy:     describeEnvoy(),
 		logged:    describe("decision_log_written_total", "Decisions written to decision-log."),
+		changes:   describe("audit_log_written_total", "Lines written to audit-log."),
+		missing:   describe("audit_log_failed_total", "Lines that audit-log should have and has not, because it could not be written."),
 		dropped:   describe("decision_log_dropped_total", "Decisions that decision-log should have and has not, because it could not be written, or not fast enough."),
 
 		certificate: describe("certificate_expiry_seconds", "Time until the certificate in use, or the first of its file, expires; negative afterwards. The label is the directive that names the file.", "certificate"),
@@ -141,6 +145,14 @@ func serverScalars() []scalar {
 			func(s *Snapshot) float64 { return float64(s.Engine.WaitingKeys) }),
 		counter("waits_total", "Requests that have waited to be granted.",
 			func(s *Snapshot) float64 { return float64(s.Engine.Waited) }),
+		counter("holds_total", "Estimates that were held.",
+			func(s *Snapshot) float64 { return float64(s.Engine.HoldsTaken) }),
+		counter("holds_settled_total", "Holds that were committed or cancelled.",
+			func(s *Snapshot) float64 { return float64(s.Engine.HoldsSettled) }),
+		counter("holds_over_total", "Holds that cost more than was left of the limit.",
+			func(s *Snapshot) float64 { return float64(s.Engine.HoldsOver) }),
+		counter("holds_returned_total", "Holds whose estimate went back when their time was over.",
+			func(s *Snapshot) float64 { return float64(s.Engine.HoldsReturned) }),
 	}
 }
 
@@ -151,12 +163,12 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- s.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		c.build, c.rejected, c.closed, c.calls, c.errors, c.duration, c.decisions, c.top, c.logged, c.dropped,
+		c.build, c.rejected, c.closed, c.calls, c.errors, c.duration, c.decisions, c.top, c.logged, c.dropped, c.changes, c.missing,
 		c.reloads, c.reloadSuccessful, c.reloadedTime, c.certificate,
 	} {
 		ch <- d
 	}
-	for _, d := range c.rules.all() {
+	for _, d := range slices.Concat(c.rules.all(), c.envoy.all()) {
 		ch <- d
 	}
 }
@@ -190,9 +202,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		send(ch, c.top, prometheus.GaugeValue, float64(n), name)
 	}
 	c.rules.collect(ch, &s)
+	c.envoy.collect(ch, &s)
 	if s.DecisionLog {
 		send(ch, c.logged, prometheus.CounterValue, float64(s.DecisionsLogged))
 		send(ch, c.dropped, prometheus.CounterValue, float64(s.DecisionsDropped))
+	}
+	if s.AuditLog {
+		send(ch, c.changes, prometheus.CounterValue, float64(s.ChangesLogged))
+		send(ch, c.missing, prometheus.CounterValue, float64(s.ChangesMissing))
 	}
 	for _, cert := range s.Certificates {
 		send(ch, c.certificate, prometheus.GaugeValue, cert.Left.Seconds(), cert.Directive)
@@ -209,13 +226,18 @@ const maxLabel = 128
 func labels(keys []stats.Count) map[string]uint64 {
 	m := make(map[string]uint64, len(keys))
 	for _, k := range keys {
-		name := strings.ToValidUTF8(k.Name, "\uFFFD")
-		if len(name) > maxLabel {
-			name = strings.ToValidUTF8(name[:maxLabel], "") + "…"
-		}
-		m[name] += k.N
+		m[label(k.Name)] += k.N
 	}
 	return m
+}
+
+// label returns a text as a label.
+func label(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) > maxLabel {
+		text = strings.ToValidUTF8(text[:maxLabel], "") + "…"
+	}
+	return text
 }
 
 func (c *collector) collectCommands(ch chan<- prometheus.Metric, commands []stats.Command) {

@@ -52,6 +52,7 @@ func sample() Snapshot {
 			Allowed: 28, Limited: 29, Peeked: 30, Refunded: 31,
 			Keys: 32, Bytes: 33, Expired: 35, Evicted: 36,
 			Waiting: 40, WaitingKeys: 41, Waited: 42,
+			HoldsTaken: 43, HoldsSettled: 44, HoldsOver: 45, HoldsReturned: 46,
 		},
 		Config: Config{
 			Reloads: 37, ReloadFailures: 3, LastReloadOK: true,
@@ -73,9 +74,16 @@ func sample() Snapshot {
 			{"shop", "user-api", "enforce", stats.Rule{Allowed: 69, Near: 70, Limited: 71, ShadowLimited: 72, CandidateLimited: 73}},
 			{"shop", "login", "shadow", stats.Rule{}},
 		},
-		Checks:       []Checks{{Namespace: "unused"}, {"shop", 74, 75, stats.Histogram{Buckets: [stats.Buckets]uint64{1, 2}, Sum: 4500}}},
+		Checks: []Checks{{Namespace: "unused"}, {"shop", 74, 75, stats.Histogram{Buckets: [stats.Buckets]uint64{1, 2}, Sum: 4500}}},
+		EnvoyLimits: map[string]stats.EnvoyLimit{
+			"edge.ip":           {Total: 81, Within: 82, Near: 83, Over: 84, Shadow: 85},
+			"edge.path_/a.ip":   {Total: 86, Within: 87, Near: 88, Over: 89, Shadow: 90},
+			"edge.path_/a.ip.x": {Total: 1, Within: 1, Near: 1, Over: 1, Shadow: 1}, // counts with the one before
+			"edge.bad \xff":     {Total: 91},
+		},
 		RulesProblem: true,
 		DecisionLog:  true, DecisionsLogged: 67, DecisionsDropped: 68,
+		AuditLog: true, ChangesLogged: 76, ChangesMissing: 77,
 		Refusing:     true,
 		Certificates: []Certificate{{"tls-cert-file", 86400 * time.Second}, {"raft-tls-ca-cert-file", -90 * time.Second}},
 		Backups:      Backups{Made: 12, Failed: 3, Last: 1_700_000_000_500_000_000, Every: 3600e9},
@@ -145,7 +153,9 @@ func TestExpositionFollowsConventions(t *testing.T) {
 }
 
 func TestEveryMetricIsOurs(t *testing.T) {
-	for line := range strings.Lines(scrape(t, sample())) {
+	s := sample()
+	s.EnvoyLimits = nil // they have the names of another service
+	for line := range strings.Lines(scrape(t, s)) {
 		name := strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE ")
 		if !strings.HasPrefix(name, "limitdb_") {
 			t.Errorf("a line without the prefix: %q", line)

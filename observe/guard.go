@@ -20,12 +20,13 @@ import (
 func guarded(path string) bool { return path == "/metrics" || strings.HasPrefix(path, "/v1/") }
 
 // guard returns the status and the reason of the refusal of a request, 0 if it may pass.
-func (e *endpoints) guard(r *http.Request) (status int, reason string) {
+// signed says that the request has the password of a user.
+func (e *endpoints) guard(r *http.Request, signed bool) (status int, reason string) {
 	here := loopbackHost(r.RemoteAddr)
 	switch {
 	case crossSite(r):
 		return http.StatusForbidden, "a page of another site may not ask this server"
-	case e.password != nil && e.password() != "":
+	case signed, e.password != nil && e.password() != "":
 		return 0, "" // no page and no stranger has it
 	case (here || byBrowser(r)) && !KnowsHost(r.Host, e.hosts):
 		return http.StatusMisdirectedRequest, "without a password, this is served under an address or localhost: to use a name, add it to http-hosts, or set http-password-file"
@@ -45,11 +46,11 @@ func (e *endpoints) guardAuth(r *http.Request) (status int, reason string) {
 }
 
 // passes reports whether the guard lets a request pass. If not, it has answered.
-func (e *endpoints) passes(w http.ResponseWriter, r *http.Request) bool {
+func (e *endpoints) passes(w http.ResponseWriter, r *http.Request, signed bool) bool {
 	status, reason := 0, ""
 	switch {
 	case guarded(r.URL.Path):
-		status, reason = e.guard(r)
+		status, reason = e.guard(r, signed)
 	case r.URL.Path == "/auth":
 		status, reason = e.guardAuth(r)
 	}

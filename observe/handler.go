@@ -42,6 +42,7 @@ type endpoints struct {
 	decide   bool
 	board    bool
 	password func() string
+	users    Users
 	guesses  *Guesses
 
 	hosts     func() []string
@@ -56,7 +57,7 @@ func newHandler(o *Options, all *places, log *slog.Logger) (http.Handler, error)
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil, password: o.Password, guesses: o.Guesses, hosts: o.Hosts, authHosts: o.AuthHosts, protected: o.Protected, proxy: o.Proxy, places: all}
+	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil, password: o.Password, users: o.Users, guesses: o.Guesses, hosts: o.Hosts, authHosts: o.AuthHosts, protected: o.Protected, proxy: o.Proxy, places: all}
 	if e.guesses == nil {
 		e.guesses = new(Guesses)
 	}
@@ -89,7 +90,8 @@ func newHandler(o *Options, all *places, log *slog.Logger) (http.Handler, error)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
-		if e.passes(w, r) && (e.open(r) || e.admits(w, r)) && e.place(w, r) {
+		r, signed, ok := e.signIn(w, r)
+		if ok && e.passes(w, r, signed) && (signed || e.open(r) || e.admits(w, r)) && e.mayLook(w, r) && e.place(w, r) {
 			mux.ServeHTTP(w, r)
 		}
 	}), nil
@@ -113,8 +115,7 @@ func (e *endpoints) admits(w http.ResponseWriter, r *http.Request) bool {
 	case given:
 		e.guesses.Wrong(r, now)
 	}
-	w.Header().Set("WWW-Authenticate", `Basic realm="limitdb", charset="UTF-8"`)
-	plain(w, http.StatusUnauthorized, "a password is required (http-password): Basic authentication with any user name, or a Bearer token")
+	challenge(w)
 	return false
 }
 

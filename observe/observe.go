@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"limitdb/internal/origin"
 )
 
 // Options configures a Server.
@@ -35,6 +37,8 @@ type Options struct {
 	Password func() string
 	// Guesses bounds wrong passwords. Nil means bounds of its own.
 	Guesses *Guesses
+	// Users are the server's users, who may give their own names and passwords. Nil means that there are none.
+	Users Users
 	// Decisions answers /v1/ and /auth. Nil means that there are no such pages.
 	Decisions http.Handler
 	// Dashboard answers /dashboard/, and checks the password itself. Nil means that there is no such page.
@@ -142,7 +146,7 @@ func listen(o Options, b bounds) (*Server, error) {
 		http: &http.Server{
 			Handler:           handler,
 			BaseContext:       withListener,
-			ConnContext:       withConn,
+			ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return withConn(withOrigin(ctx, c), c) },
 			ConnState:         all.track,
 			ReadHeaderTimeout: b.header,
 			ReadTimeout:       b.read,
@@ -152,6 +156,11 @@ func listen(o Options, b bounds) (*Server, error) {
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},
 	}, nil
+}
+
+// withOrigin gives the commands of a connection's requests their origin.
+func withOrigin(ctx context.Context, c net.Conn) context.Context {
+	return origin.With(ctx, &origin.Origin{User: origin.DefaultUser, Addr: c.RemoteAddr().String()})
 }
 
 // bind listens on all of addrs or on none.

@@ -54,10 +54,17 @@ type Snapshot struct {
 	Checks        []Checks
 	ShadowLimited uint64
 
+	// EnvoyLimits has the figures of limits in trees of descriptors, by their names: the domain and the keys, with dots between them.
+	EnvoyLimits map[string]stats.EnvoyLimit
+
 	// DecisionLog reports whether decisions are logged, DecisionsLogged and DecisionsDropped how many were, and
 	// how many were not because the file was too slow or could not be written.
 	DecisionLog                       bool
 	DecisionsLogged, DecisionsDropped uint64
+	// AuditLog reports whether changes are logged, ChangesLogged and ChangesMissing how many lines were written, and how many
+	// could not be.
+	AuditLog                      bool
+	ChangesLogged, ChangesMissing uint64
 }
 
 // Certificate says how long a certificate is still valid.

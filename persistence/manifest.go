@@ -119,7 +119,10 @@ func parseManifest(b []byte) (*manifest, error) {
 		return nil, err
 	}
 	m := &manifest{}
-	if n, err := hex.Decode(m.instance[:], []byte(st.Instance)); n != len(m.instance) || err != nil {
+	if len(st.Instance) != hex.EncodedLen(len(m.instance)) {
+		return nil, disk.ErrDamaged
+	}
+	if _, err := hex.Decode(m.instance[:], []byte(st.Instance)); err != nil {
 		return nil, disk.ErrDamaged
 	}
 	if f := st.Base; f != nil {

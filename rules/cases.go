@@ -26,6 +26,8 @@ type Case struct {
 	Limited   bool
 	Rule      *string
 	Remaining *int64
+
+	descriptors *caseDescriptors // nil: the case has fields
 }
 
 // maxRepeat bounds the time of a table.
@@ -34,7 +36,7 @@ const maxRepeat = 1_000_000
 // caseRows are the fields of a case as it is written.
 func caseRows() []row[Case] {
 	return []row[Case]{
-		{"namespace", true, schemaName, "The namespace.", func(d *decoder, n *yaml.Node, to *Case) { to.Namespace = d.name(n, "namespace") }},
+		{"namespace", true, schemaName, "The namespace, or the domain.", func(d *decoder, n *yaml.Node, to *Case) { to.Namespace, _ = d.scalar(n, "namespace") }},
 		{"at", false, `{"type": "string"}`, "When, as 90s or 1h30m after the start; that of the case before if not given.", func(d *decoder, n *yaml.Node, to *Case) {
 			t, err := time.ParseDuration(n.Value)
 			if err != nil || t < 0 {
@@ -48,6 +50,7 @@ func caseRows() []row[Case] {
 				to.Fields = append(to.Fields, [2]string{key.Value, v})
 			})
 		}},
+		{"descriptors", false, `{"type": "array"}`, "The descriptors of a request over gRPC.", readDescriptors},
 		{"cost", false, `{"type": "integer"}`, "COST; 1 if not given.", func(d *decoder, n *yaml.Node, to *Case) { to.Cost = d.number(n, "cost", 0, 1<<62) }},
 		{"repeat", false, `{"type": "integer"}`, "How many times; the last answer counts.", func(d *decoder, n *yaml.Node, to *Case) {
 			to.Repeat = int(d.number(n, "repeat", 1, maxRepeat))
@@ -87,6 +90,9 @@ func ParseCases(text []byte) ([]Case, error) {
 		d.items(d.resolve(root), "the table", func(n *yaml.Node) {
 			doc := Case{Line: n.Line, At: last, Cost: 1, Repeat: 1}
 			object(d, n, "a case", caseRows(), &doc)
+			if doc.descriptors != nil && doc.Fields != nil {
+				d.fail(n, "fields do not go with descriptors")
+			}
 			if doc.At < last {
 				d.fail(n, "at goes back: the case before is at %v", time.Duration(last))
 			}
@@ -117,6 +123,9 @@ func (s *Set) Run(cases []Case, start int64) (failures []Failure) {
 
 // runCase returns the answer if it is not the one that is wanted.
 func (s *Set) runCase(l *Ledger, c *Case, start int64) (got string) {
+	if c.descriptors != nil {
+		return s.runTree(l, c, start)
+	}
 	var a Answer
 	for range c.Repeat {
 		q, err := s.Query(c.Namespace, c.Fields, c.Cost)

@@ -60,3 +60,49 @@ func TestBadCases(t *testing.T) {
 		}
 	}
 }
+
+// TestCasesOfDescriptors runs tables against trees: independent limits, and limits that take together or not at all.
+func TestCasesOfDescriptors(t *testing.T) {
+	const tree = `descriptors: [{key: u, rate_limit: {unit: minute, requests_per_unit: 3, name: user}},
+  {key: all, rate_limit: {unit: minute, requests_per_unit: 5, name: all}}, {key: quiet, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1, name: quiet}}]`
+	set := mustParse(t, "version: 1\nnamespaces:\n  each:\n    "+strings.ReplaceAll(tree, "\n", "\n    ")+"\n  both:\n    all_or_none: true\n    "+strings.ReplaceAll(tree, "\n", "\n    ")+"\n")
+	const both = "descriptors: [{entries: [{key: u, value: x}]}, {entries: [{key: all, value: y}]}, {entries: [{key: quiet, value: z}]}]"
+	cases, err := ParseCases([]byte(`
+- {namespace: each, ` + both + `, cost: 4, want: limited, rule: user, remaining: 0}
+- {namespace: each, descriptors: [{entries: [{key: all, value: y}], hits_addend: 0}], want: allowed, rule: all, remaining: 1}
+- {namespace: each, descriptors: [{entries: [{key: u, value: x}], hits_addend: 3, is_negative_hits: true}], want: allowed, remaining: 2}
+- {namespace: each, descriptors: [{entries: [{key: none}]}, {entries: []}], want: allowed, remaining: -1}
+- {namespace: each, descriptors: [{entries: [{key: own}], limit: {requests_per_unit: 1, unit: hour}}], repeat: 2, want: limited}
+- {namespace: both, ` + both + `, cost: 4, want: limited, rule: user, remaining: 0}
+- {namespace: both, descriptors: [{entries: [{key: all, value: y}], hits_addend: 0}], want: allowed, rule: all, remaining: 5}
+- {namespace: both, ` + both + `, repeat: 2, want: allowed, rule: quiet, remaining: 0}
+- {namespace: both, ` + both + `, want: allowed, rule: user, remaining: 0}
+- {namespace: both, ` + both + `, want: limited, rule: user}
+- {namespace: both, descriptors: [{entries: [{key: all, value: y}]}, {entries: [{key: all, value: y}]}, {entries: [{key: all, value: y}]}], want: limited}
+- {namespace: both, descriptors: [{entries: [{key: all, value: y}]}, {entries: [{key: all, value: y}]}], want: allowed, remaining: 0}
+- {namespace: both, ` + both + `, at: 1m, want: allowed}
+- {namespace: each, descriptors: [{entries: [{key: u, value: x}]}, {entries: [{key: quiet}]}, {entries: [{key: v}]}], at: 1m, want: limited, remaining: 7}
+- {namespace: nowhere, descriptors: [], at: 1m, want: allowed}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range set.Run(cases, monday) {
+		got = append(got, f.Got)
+	}
+	same(t, got, "allowed; descriptor 1: 2 of 3 per MINUTE left of user; descriptor 2: 0 of 1 per MINUTE left of quiet; descriptor 3: without a limit",
+		`there is no tree of descriptors in "nowhere"`)
+	for text, want := range map[string]string{
+		"- {namespace: a, fields: {b: c}, descriptors: [], want: allowed}":                                            "fields do not go with descriptors",
+		"- {namespace: a, descriptors: [{}], want: allowed}":                                                          `a descriptor has no "entries"`,
+		"- {namespace: a, descriptors: [{entries: [{value: 1}]}], want: allowed}":                                     `an entry has no "key"`,
+		"- {namespace: a, descriptors: [{entries: [], limit: {unit: days, requests_per_unit: 1}}], want: allowed}":    `unit must be second, minute, hour, day, week, month or year, not "days"`,
+		"- {namespace: a, descriptors: [{entries: [], hits_addend: -1}], want: allowed}":                              `hits_addend must be an integer from 0 to 9223372036854775807, not "-1"`,
+		"- {namespace: a, want: allowed, descriptors: [" + strings.Repeat("{entries: []}, ", MaxDescriptors+1) + "]}": ErrTooManyDescriptors.Error(),
+	} {
+		if _, err := ParseCases([]byte(text)); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text[:60], err, want)
+		}
+	}
+}

@@ -25,7 +25,7 @@ func Parse(text []byte, zones *limit.Zones) (*Set, error) {
 		return nil, err
 	}
 	d := &decoder{}
-	c := compiler{decoder: d, zones: zones, set: &Set{byName: map[string]*Namespace{}, text: slices.Clone(text)}}
+	c := compiler{decoder: d, zones: zones, set: &Set{byName: map[string]*Namespace{}, domainOf: map[string]*Domain{}, text: slices.Clone(text)}}
 	err = d.guard(func() {
 		if root == nil {
 			d.fail(nil, "the file is empty: it needs at least version and namespaces")
@@ -38,6 +38,7 @@ func Parse(text []byte, zones *limit.Zones) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.set.notes = d.noted()
 	return c.set, nil
 }
 
@@ -50,6 +51,7 @@ type compiler struct {
 	algorithm string
 	overrides int
 	group     int32
+	nodes     int // of all trees
 	ns        *Namespace
 	plans     map[string]*planDoc
 }
@@ -68,6 +70,14 @@ func (c *compiler) file(doc *fileDoc) {
 	}
 	h := sha256.New()
 	for i := range doc.namespaces {
+		if n := &doc.namespaces[i]; n.tree != nil {
+			domain := c.domain(n.name.text, n.tree)
+			c.set.domains = append(c.set.domains, domain)
+			c.set.domainOf[domain.name] = domain
+			fmt.Fprintf(h, "%s descriptors\n", domain.name)
+			h.Write(domain.sum[:])
+			continue
+		}
 		c.namespace(&doc.namespaces[i])
 		fmt.Fprintf(h, "%s %d\n", c.ns.name, len(c.ns.rules))
 		for _, r := range c.ns.rules {
@@ -150,7 +160,7 @@ const maxCompared = 100
 // unreachable fails if an earlier rule of the group always matches where r does.
 func (c *compiler) unreachable(at spot, r *Rule, before []*Rule) {
 	for _, b := range before[:min(len(before), maxCompared)] {
-		if b.Mode != Off && covers(b.conditions, r.conditions, b.fields, r.fields) {
+		if b.Mode != Off && b.shadows(r) {
 			c.fail(at.at, "this rule can never apply: %s before it matches whatever it matches", quote(b.Name))
 			return
 		}
@@ -180,6 +190,7 @@ func (c *compiler) rule(doc *ruleDoc) *Rule {
 		r.cost, r.costName = c.field(doc.cost.text), doc.cost.text
 	}
 	c.needs(doc.at, r.key, r.conditions)
+	c.except(doc, r)
 	c.addresses(doc, r)
 	r.stem = r.makeStem()
 	c.limits(doc, r)
@@ -220,6 +231,21 @@ func (c *compiler) conditions(match []pairDoc) []condition {
 		all[i] = condition{c.field(m.name.text), m.name.text, m.value.text, parsePattern(m.value.text)}
 	}
 	return all
+}
+
+// except compiles the except of a rule. It is a mistake if it can never match, or always does.
+func (c *compiler) except(doc *ruleDoc, r *Rule) {
+	r.except = c.conditions(doc.except.pairs)
+	if len(r.except) == 0 || doc.bad {
+		return
+	}
+	c.needs(doc.except.at, r.key, slices.Concat(r.conditions, r.except))
+	if i, j := disjoint(r.except, r.conditions); i >= 0 {
+		c.fail(doc.except.pairs[i].value.at, "this except can never count: the rule matches %s only where it is %s", r.except[i].name, quote(r.conditions[j].text))
+	}
+	if covers(r.except, r.conditions, nil, r.fields) {
+		c.fail(doc.except.at, "this rule can never apply: its except matches whatever it matches")
+	}
 }
 
 // addresses decides which field of the key is an address that is cut to its network.
@@ -347,12 +373,11 @@ func (c *compiler) exceptions(doc *ruleDoc, r *Rule) {
 // override fails if override i of doc can never count.
 func (c *compiler) override(doc *ruleDoc, i int, conditions []condition, r *Rule) {
 	o := &doc.overrides[i]
-	for i := range conditions {
-		for j := range r.conditions {
-			if a, b := &conditions[i], &r.conditions[j]; a.name == b.name && a.pattern.excludes(&b.pattern) {
-				c.fail(o.match[i].value.at, "this override can never count: the rule matches %s only where it is %s", b.name, quote(b.text))
-			}
-		}
+	if i, j := disjoint(conditions, r.conditions); i >= 0 {
+		c.fail(o.match[i].value.at, "this override can never count: the rule matches %s only where it is %s", conditions[i].name, quote(r.conditions[j].text))
+	}
+	if len(r.except) > 0 && !o.bad && covers(r.except, slices.Concat(r.conditions, conditions), nil, r.fields) {
+		c.fail(o.at, "this override can never count: the rule's except matches whatever it matches")
 	}
 	c.needs(o.at, r.key, slices.Concat(r.conditions, conditions))
 	for i := range r.overrides[:min(len(r.overrides), maxCompared)] {
@@ -384,6 +409,10 @@ func (r *Rule) checksum(before string) [sha256.Size]byte {
 	for i := range r.overrides {
 		conditions(r.overrides[i].conditions)
 		write(r.overrides[i].terms.String())
+	}
+	if len(r.except) > 0 {
+		write("except")
+		conditions(r.except)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }

@@ -32,7 +32,32 @@ const (
 // decoder reads the nodes of one file and notes what is wrong with them.
 type decoder struct {
 	errs   Errors
+	notes  map[Error]bool // what is no mistake, but may not be what is meant
 	visits int
+}
+
+// note notes what somebody should know who has written a file.
+func (d *decoder) note(n *yaml.Node, format string, args ...any) {
+	if d.notes == nil {
+		d.notes = map[Error]bool{}
+	}
+	d.notes[Error{n.Line, n.Column, fmt.Sprintf(format, args...)}] = true
+}
+
+// noted returns the notes in the order of the file.
+func (d *decoder) noted() []string {
+	var all Errors
+	for n := range d.notes {
+		all = append(all, &n)
+	}
+	slices.SortFunc(all, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
+	})
+	notes := make([]string, len(all))
+	for i, n := range all {
+		notes[i] = fmt.Sprintf("line %d: %s", n.Line, n.Text)
+	}
+	return notes
 }
 
 // row is one field of a kind of object.

@@ -19,6 +19,7 @@ var (
 	// ErrName is returned for a rule with another name than it is set under.
 	ErrName = errors.New("the rule has another name")
 
+	errTree      = errors.New("the namespace has a tree of descriptors, so it has no rules: change the whole file, with RL.RULES LOAD")
 	errNamespace = errors.New("a namespace's name has letters, digits or any of _ . / -, at most " + strconv.Itoa(maxName) + " in all")
 )
 
@@ -55,6 +56,9 @@ func (s *Set) Set(namespace, name string, rule []byte) ([]byte, error) {
 		if ns == nil {
 			ns = &yaml.Node{Kind: yaml.SequenceNode}
 			all.Style, all.Content = 0, append(all.Content, text(namespace), ns)
+		}
+		if ns.Kind == yaml.MappingNode {
+			return errTree
 		}
 		ns.Style, ns.Content = 0, append(ns.Content, n)
 		return nil

@@ -36,9 +36,11 @@ type planDoc struct {
 	bad   bool
 }
 
+// namespaceDoc is a list of rules, or a tree of descriptors.
 type namespaceDoc struct {
 	name    spot
 	entries []entryDoc
+	tree    *domainDoc
 }
 
 // entryDoc is a rule, or a group of rules.
@@ -55,6 +57,7 @@ type ruleDoc struct {
 	at        *yaml.Node
 	name      spot
 	match     []pairDoc
+	except    exceptDoc
 	key       []spot
 	limit     spot
 	unlimited spot
@@ -80,6 +83,12 @@ type overrideDoc struct {
 	match                   []pairDoc
 	limit, burst, unlimited spot
 	bad                     bool
+}
+
+// exceptDoc is the conditions under which a rule does not apply.
+type exceptDoc struct {
+	at    *yaml.Node
+	pairs []pairDoc
 }
 
 // pairDoc is a name and a text.
@@ -116,8 +125,8 @@ func fileRows() []row[fileDoc] {
 			readPlans,
 		},
 		{
-			"namespaces", true, `{"type": "object", "additionalProperties": {"type": "array", "items": {"oneOf": [{"$ref": "#/$defs/rule"}, {"$ref": "#/$defs/group"}]}}}`,
-			"A list of rules for each namespace. A check names one namespace.",
+			"namespaces", true, `{"type": "object", "additionalProperties": {"oneOf": [{"type": "array", "items": {"oneOf": [{"$ref": "#/$defs/rule"}, {"$ref": "#/$defs/group"}]}}, {"$ref": "#/$defs/tree"}]}}`,
+			"For each namespace a list of rules, or a tree of descriptors. A check names one namespace.",
 			readNamespaces,
 		},
 	}
@@ -176,7 +185,11 @@ func ruleRows() []row[ruleDoc] {
 		},
 		{
 			"match", false, schemaMatch, "The fields that a check must have, with their values; * stands for any bytes.",
-			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.match = d.match(n) },
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.match = d.match(n, "match") },
+		},
+		{
+			"except", false, schemaMatch, "The rule does not apply to a check that has all of these fields, with their values.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.except = exceptDoc{n, d.match(n, "except")} },
 		},
 		{
 			"key", false, `{"type": "array", "items": ` + schemaName + `, "uniqueItems": true}`, "The fields that identify a caller. Without it all callers share the limit.",
@@ -259,7 +272,7 @@ func overrideRows() []row[overrideDoc] {
 	return []row[overrideDoc]{
 		{
 			"match", true, schemaMatch, "For which callers.",
-			func(d *decoder, n *yaml.Node, to *overrideDoc) { to.match = d.match(n) },
+			func(d *decoder, n *yaml.Node, to *overrideDoc) { to.match = d.match(n, "match") },
 		},
 		{
 			"limit", false, schemaLimit, "Their limit.",
@@ -315,9 +328,9 @@ func (d *decoder) key(n *yaml.Node, to *ruleDoc) {
 	})
 }
 
-// match reads the conditions of a rule or an override.
-func (d *decoder) match(n *yaml.Node) (all []pairDoc) {
-	d.pairs(n, "match", func(key, value *yaml.Node) {
+// match reads the conditions of a rule or an override. kind is the name of their field.
+func (d *decoder) match(n *yaml.Node, kind string) (all []pairDoc) {
+	d.pairs(n, kind, func(key, value *yaml.Node) {
 		p := pairDoc{spot{d.name(key, "the name of a field"), key}, d.spot(d.resolve(value), "the value of "+quote(key.Value))}
 		if len(p.value.text) > glob.MaxPattern {
 			d.fail(value, "the pattern has more than %d bytes", glob.MaxPattern)
@@ -325,7 +338,7 @@ func (d *decoder) match(n *yaml.Node) (all []pairDoc) {
 		all = append(all, p)
 	})
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
-		d.fail(n, "match is empty")
+		d.fail(n, "%s is empty", kind)
 	}
 	return all
 }
@@ -355,7 +368,13 @@ func readPlans(d *decoder, n *yaml.Node, to *fileDoc) {
 func readNamespaces(d *decoder, n *yaml.Node, to *fileDoc) {
 	d.pairs(n, "namespaces", func(key, value *yaml.Node) {
 		ns := namespaceDoc{name: spot{d.name(key, "a namespace's name"), key}}
-		d.items(d.resolve(value), "a namespace", func(item *yaml.Node) {
+		value = d.resolve(value)
+		if value.Kind == yaml.MappingNode {
+			ns.tree = d.tree(value)
+			to.namespaces = append(to.namespaces, ns)
+			return
+		}
+		d.items(value, "a namespace", func(item *yaml.Node) {
 			e := entryDoc{at: item, isGroup: isGroup(item)}
 			if e.isGroup {
 				object(d, item, "a group", groupRows(), &e)

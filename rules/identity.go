@@ -92,11 +92,14 @@ func (r *Rule) appendKey(b []byte, q *Query, family byte) []byte {
 	return base64.RawURLEncoding.AppendEncode(b, h.Sum(sum[:0])[:hashBits/8])
 }
 
+// escapes has a bit for each byte that is escaped, from '#' on.
+const escapes = 1<<('%'-'#') | 1<<(':'-'#') | 1
+
 // appendEscaped appends a value as keys have it.
 func appendEscaped(b, v []byte) []byte {
 	from := 0
 	for i, c := range v {
-		if c != '%' && c != ':' && c != '#' {
+		if d := c - '#'; d > ':'-'#' || escapes>>d&1 == 0 {
 			continue
 		}
 		b = append(b, v[from:i]...)
@@ -148,8 +151,10 @@ func asBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)
 
 // Caller describes a caller, as read from its key.
 type Caller struct {
+	// Namespace and Rule say whose. In a namespace with a tree of descriptors, the keys of the entries, with commas between
+	// them, stand for a rule.
 	Namespace, Rule string
-	// Values are the values of the fields of the rule's key.
+	// Values are the values of the fields of the rule's key, or of the entries.
 	Values []string
 	// Hashed reports whether the values are too long, and Values has a hash of them.
 	Hashed bool
@@ -166,12 +171,18 @@ func ParseKey(key []byte) (Caller, bool) {
 	if len(parts) < 2 {
 		return Caller{}, false
 	}
+	unescape := strings.NewReplacer("%25", "%", "%3A", ":", "%23", "#", "%2C", ",")
 	c := Caller{Namespace: parts[0], Rule: parts[1], Values: parts[2:], Candidate: key[familyAt] <= 'Z'}
+	if ofDomain(key) {
+		if c.Namespace = unescape.Replace(c.Namespace); strings.HasPrefix(c.Rule, "#") {
+			c.Rule, c.Values = "", parts[1:]
+		}
+		c.Rule = unescape.Replace(c.Rule)
+	}
 	if len(c.Values) == 1 && strings.HasPrefix(c.Values[0], "#") {
 		c.Hashed = true
 		return c, true
 	}
-	unescape := strings.NewReplacer("%25", "%", "%3A", ":", "%23", "#")
 	for i, v := range c.Values {
 		c.Values[i] = unescape.Replace(v)
 	}
@@ -185,7 +196,7 @@ func KeyText(key string) string {
 	if !ok {
 		return printable(key)
 	}
-	text := c.Namespace + "/" + c.Rule
+	text := printable(c.Namespace) + "/" + printable(c.Rule)
 	for _, v := range c.Values {
 		text += " " + printable(v)
 	}
@@ -203,5 +214,22 @@ func printable(text string) string {
 	return text
 }
 
+// IsOf reports whether a key, or its first bytes with the names, is that of a caller of a rule.
+func IsOf(key []byte, namespace, rule string) bool {
+	if !IsKey(key) || len(key) < nameAt {
+		return false
+	}
+	own, ok := bytes.CutPrefix(key[nameAt:], []byte(namespace+":"+rule))
+	return ok && (len(own) == 0 || own[0] == ':')
+}
+
 // IsKey reports whether a key is that of a caller.
 func IsKey(key []byte) bool { return len(key) >= len(Prefix) && string(key[:len(Prefix)]) == Prefix }
+
+// CallerName returns the part of a caller's key that says whose it is: NAMESPACE:RULE:VALUES. It returns false for a key that only begins like one.
+func CallerName(key []byte) ([]byte, bool) {
+	if len(key) < nameAt || !IsKey(key) || key[nameAt-1] != ':' {
+		return nil, false
+	}
+	return key[nameAt:], true
+}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +20,7 @@ func Import(format string, text []byte) (rules []byte, notes []string, err error
 		return nil, nil, err
 	}
 	im := importer{
-		decoder: &decoder{}, namespaces: map[string][]outEntry{}, names: map[string]bool{}, notes: map[Error]bool{},
+		decoder: &decoder{}, namespaces: map[string][]outEntry{}, names: map[string]bool{},
 		limitadorTerm: regexp.MustCompile(limitadorTerm),
 	}
 	read := map[string]func(*yaml.Node){"envoy": im.envoy, "limitador": im.limitador}[format]
@@ -48,13 +46,7 @@ func Import(format string, text []byte) (rules []byte, notes []string, err error
 	if _, err := Parse(out.Bytes(), nil); err != nil {
 		return nil, nil, fmt.Errorf("the translation has a mistake: %w", err)
 	}
-	byPlace := func(a, b Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))
-	}
-	for _, n := range slices.SortedFunc(maps.Keys(im.notes), byPlace) {
-		notes = append(notes, fmt.Sprintf("line %d: %s", n.Line, n.Text))
-	}
-	return out.Bytes(), notes, nil
+	return out.Bytes(), im.noted(), nil
 }
 
 // outFile is a file as it is written.
@@ -82,13 +74,8 @@ type importer struct {
 	*decoder
 	namespaces    map[string][]outEntry
 	names         map[string]bool // of rules
-	notes         map[Error]bool
 	limitadorTerm *regexp.Regexp
 	depth         int // of descriptors in descriptors, which an alias can make endless
-}
-
-func (im *importer) note(n *yaml.Node, format string, args ...any) {
-	im.notes[Error{n.Line, n.Column, fmt.Sprintf(format, args...)}] = true
 }
 
 // clean makes a name of a text: what names cannot have becomes _.

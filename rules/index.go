@@ -245,6 +245,24 @@ func cut(v []byte, part string, backward bool) (rest []byte, ok bool) {
 	return v[:len(v)-len(part)], true
 }
 
+// shadows reports whether a rule matches every check that another matches.
+func (r *Rule) shadows(other *Rule) bool {
+	return covers(r.conditions, other.conditions, r.fields, other.fields) &&
+		(len(r.except) == 0 || len(other.except) > 0 && covers(other.except, r.except, nil, nil))
+}
+
+// disjoint returns the first condition of a that no check meets that meets b, and the condition of b that it contradicts, or -1.
+func disjoint(a, b []condition) (i, j int) {
+	for i := range a {
+		for j := range b {
+			if a[i].name == b[j].name && a[i].pattern.excludes(&b[j].pattern) {
+				return i, j
+			}
+		}
+	}
+	return -1, -1
+}
+
 // covers reports whether a holds for every check for which b holds: each condition and each
 // needed field of a follows from one of b.
 func covers(a, b []condition, needsA, needsB []string) bool {

@@ -1,10 +1,6 @@
 package rules
 
-import (
-	"cmp"
-
-	"limitdb/limit"
-)
+import "limitdb/limit"
 
 // Ledger decides checks by itself, without a server: with the same rules, the same functions and the same
 // answers. It serves tests of a file and simulations. It is not safe for use by several goroutines. The zero
@@ -13,6 +9,10 @@ type Ledger struct {
 	states map[string]entry
 	sweep  int // checks until expired states are forgotten
 	ds     []limit.Decision
+
+	// Of Judge:
+	lookup   Lookup
+	statuses []Status
 }
 
 type entry struct {
@@ -68,13 +68,19 @@ func (l *Ledger) apply(now int64, c *Charge, d *limit.Decision, denied bool) err
 		return limit.Peek(c.Limit, state, now, 0, d)
 	}
 	next, err := limit.Take(c.Limit, state, now, c.Cost, nil, d)
-	if err == nil && next != nil {
-		if l.states == nil {
-			l.states = map[string]entry{}
-		}
-		l.states[string(c.Key)] = entry{c.Limit.Algorithm.Kind(), next}
-	}
+	l.keep(c, next)
 	return err
+}
+
+// keep keeps the next state of a caller, if there is one.
+func (l *Ledger) keep(c *Charge, next []byte) {
+	if next == nil {
+		return
+	}
+	if l.states == nil {
+		l.states = map[string]entry{}
+	}
+	l.states[string(c.Key)] = entry{c.Limit.Algorithm.Kind(), next}
 }
 
 func (l *Ledger) state(c *Charge, now int64) []byte {
@@ -93,33 +99,4 @@ func (l *Ledger) forget(now int64) {
 		}
 	}
 	l.sweep = max(1000, 2*len(l.states))
-}
-
-// Why says why a rule does not apply to q, or "" if it does.
-func (q *Query) Why(r *Rule) string {
-	if r.Mode == Off {
-		return "its mode is off"
-	}
-	for i, f := range r.key {
-		if q.values[f] == nil {
-			return "the field " + r.fields[i] + " of its key is missing"
-		}
-	}
-	for i := range r.conditions {
-		c := &r.conditions[i]
-		if v := q.values[c.field]; v == nil {
-			return "the field " + c.name + " is missing"
-		} else if !c.pattern.match(v) {
-			return c.name + " is " + quote(string(v)) + ", not " + cmp.Or(c.text, `""`)
-		}
-	}
-	for _, first := range q.ns.rules {
-		switch {
-		case r.group == 0 || first == r:
-			return ""
-		case first.group == r.group && first.Mode != Off && first.applies(q):
-			return first.Name + " comes first in its group"
-		}
-	}
-	return ""
 }

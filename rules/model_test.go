@@ -28,6 +28,7 @@ func modelMatches(pattern, value string) bool {
 type modelRule struct {
 	name  string
 	match map[string]string
+	but   map[string]string // except; empty: none
 	key   []string
 	group int // 0: none
 	over  []map[string]string
@@ -39,7 +40,7 @@ func (r *modelRule) applies(fields map[string]string) bool {
 			return false
 		}
 	}
-	return modelHolds(r.match, fields)
+	return modelHolds(r.match, fields) && (len(r.but) == 0 || !modelHolds(r.but, fields))
 }
 
 func modelHolds(match, fields map[string]string) bool {
@@ -91,6 +92,11 @@ func modelFile(rules []modelRule) string {
 			mapping(r.match)
 			b.WriteString(", ")
 		}
+		if len(r.but) > 0 {
+			b.WriteString("except: ")
+			mapping(r.but)
+			b.WriteString(", ")
+		}
 		b.WriteString("overrides: [")
 		for j, o := range r.over {
 			b.WriteString("{match: ")
@@ -128,7 +134,7 @@ func TestFindsWhatTryingEachFinds(t *testing.T) {
 			}
 			r := &rules[i]
 			*r = modelRule{
-				name: fmt.Sprint("r", i), match: match(0).Draw(t, "match"), group: group * (group % 2),
+				name: fmt.Sprint("r", i), match: match(0).Draw(t, "match"), but: match(0).Draw(t, "except"), group: group * (group % 2),
 				key:  rapid.SliceOfNDistinct(field, 0, 2, rapid.ID[string]).Draw(t, "key"),
 				over: rapid.SliceOfN(match(1), 0, 3).Draw(t, "overrides"),
 			}

@@ -150,8 +150,11 @@ func (r *Rule) applies(q *Query) bool {
 			return false
 		}
 	}
-	return q.holds(r.conditions)
+	return q.holds(r.conditions) && (len(r.except) == 0 || !q.holds(r.except))
 }
+
+// excepts reports whether the rule has an except that matches.
+func (r *Rule) excepts(q *Query) bool { return len(r.except) > 0 && q.holds(r.except) }
 
 // holds reports whether all conditions hold.
 func (q *Query) holds(conditions []condition) bool {
@@ -166,7 +169,7 @@ func (q *Query) holds(conditions []condition) bool {
 
 // charge adds the limits of a rule that matches.
 func (q *Query) charge(r *Rule, cost int64) error {
-	t, own := q.terms(r)
+	t, override := q.terms(r)
 	if t.unlimited {
 		q.Unlimited = append(q.Unlimited, r)
 		return nil
@@ -185,7 +188,7 @@ func (q *Query) charge(r *Rule, cost int64) error {
 		role = Shadowed
 	}
 	q.add(r, role, t, cost, t.family)
-	if r.candidate != nil && !own {
+	if r.candidate != nil && override < 0 {
 		q.add(r, Candidate, r.candidate, cost, r.candidate.family-'a'+'A')
 	}
 	if len(q.Charges) > MaxCharges {
@@ -200,24 +203,24 @@ func (q *Query) add(r *Rule, role Role, t *terms, cost int64, family byte) {
 	q.Charges = append(q.Charges, Charge{Rule: r, Role: role, Limit: &t.limit, Cost: cost, start: start, end: len(q.keys)})
 }
 
-// terms returns the limit of the caller under a rule, and whether it comes from an override.
-func (q *Query) terms(r *Rule) (t *terms, own bool) {
+// terms returns the limit of the caller under a rule, and the override that it comes from, -1 for none.
+func (q *Query) terms(r *Rule) (t *terms, override int32) {
 	if len(r.overrides) > 0 {
 		q.overrides = r.exempt.find(q, q.overrides[:0])
 		sort(q.overrides)
 		for _, id := range q.overrides {
 			if o := &r.overrides[id]; q.holds(o.conditions) {
-				return &o.terms, true
+				return &o.terms, id
 			}
 		}
 	}
 	if r.plans.field < 0 {
-		return &r.terms, false
+		return &r.terms, -1
 	}
 	if t = r.plans.byName[string(q.values[r.plans.field])]; t == nil {
 		t = r.plans.byName[r.plans.standard]
 	}
-	return t, false
+	return t, -1
 }
 
 // sort sorts a few numbers.

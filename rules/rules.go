@@ -40,6 +40,9 @@ const (
 type Set struct {
 	namespaces []*Namespace
 	byName     map[string]*Namespace
+	domains    []*Domain
+	domainOf   map[string]*Domain
+	notes      []string
 	rules      []*Rule
 	text       []byte
 	sum        [sha256.Size]byte
@@ -50,6 +53,15 @@ func (s *Set) Namespace(name []byte) *Namespace { return s.byName[string(name)] 
 
 // Namespaces returns the namespaces in the order of the file. The caller must not change them.
 func (s *Set) Namespaces() []*Namespace { return s.namespaces }
+
+// Domain returns the namespace of that name that has a tree of descriptors, or nil.
+func (s *Set) Domain(name string) *Domain { return s.domainOf[name] }
+
+// Domains returns the namespaces with trees of descriptors, in the order of the file. The caller must not change them.
+func (s *Set) Domains() []*Domain { return s.domains }
+
+// Notes returns what is no mistake in the file, but may not be what is meant.
+func (s *Set) Notes() []string { return s.notes }
 
 // Rules returns the rules of all namespaces; each is at its Index. The caller must not change them.
 func (s *Set) Rules() []*Rule { return s.rules }
@@ -86,6 +98,12 @@ func (n *Namespace) Rule(name string) *Rule {
 		}
 	}
 	return nil
+}
+
+// Knows reports whether the rules look at a field.
+func (n *Namespace) Knows(field []byte) bool {
+	_, ok := n.fields[string(field)]
+	return ok
 }
 
 // Fields returns the names of the fields that the rules look at, sorted.
@@ -132,6 +150,7 @@ type Rule struct {
 	Mode  Mode
 
 	conditions []condition // all must hold
+	except     []condition // if there are some, not all may hold
 	group      int32       // the exclusive group of the rule; 0: none
 	key        []int32     // the fields that identify the caller
 	fields     []string    // their names
@@ -187,6 +206,22 @@ func (r *Rule) Limit() string {
 	return r.plans.tier + " of the plan in " + r.plans.fieldName
 }
 
+// Match returns the fields that must match, each followed by its pattern as it is written.
+func (r *Rule) Match() (pairs []string) { return pairsOf(r.conditions) }
+
+// Except returns the fields of requests to which the rule does not apply, each followed by its pattern as it is written.
+func (r *Rule) Except() (pairs []string) { return pairsOf(r.except) }
+
+func pairsOf(all []condition) (pairs []string) {
+	for i := range all {
+		pairs = append(pairs, all[i].name, all[i].text)
+	}
+	return pairs
+}
+
+// Cost returns the name of the field with the cost, "" if there is none.
+func (r *Rule) Cost() string { return r.costName }
+
 // Key returns the names of the fields that identify a caller. The caller must not change them.
 func (r *Rule) Key() []string { return r.fields }
 
@@ -212,11 +247,17 @@ func (r *Rule) Plans() iter.Seq2[string, string] {
 // Overrides returns the number of overrides of the rule.
 func (r *Rule) Overrides() int { return len(r.overrides) }
 
-// Changes says how one set differs from another. Rules are named namespace/name.
+// Changes says how one set differs from another. Rules are named namespace/name, and a tree of descriptors as its namespace.
 type Changes struct {
 	Added, Removed, Changed []string
-	// Same counts the rules that mean the same as before.
+	// Same counts the rules and trees that mean the same as before.
 	Same int
+}
+
+// Add adds changes of other rules.
+func (c *Changes) Add(other *Changes) {
+	c.Added, c.Removed, c.Changed = append(c.Added, other.Added...), append(c.Removed, other.Removed...), append(c.Changed, other.Changed...)
+	c.Same += other.Same
 }
 
 // Diff returns what changes when after replaces before, which may be nil.
@@ -246,8 +287,35 @@ func Diff(before, after *Set) Changes {
 				c.Removed = append(c.Removed, r.Path())
 			}
 		}
+		c.domains(before.domains, after.domains)
+	} else {
+		c.domains(nil, after.domains)
 	}
 	return c
+}
+
+// domains adds what differs between trees of descriptors.
+func (c *Changes) domains(before, after []*Domain) {
+	old := map[string]*Domain{}
+	for _, d := range before {
+		old[d.name] = d
+	}
+	for _, d := range after {
+		switch was := old[d.name]; {
+		case was == nil:
+			c.Added = append(c.Added, d.name)
+		case was.sum != d.sum:
+			c.Changed = append(c.Changed, d.name)
+		default:
+			c.Same++
+		}
+		delete(old, d.name)
+	}
+	for _, d := range before {
+		if old[d.name] != nil {
+			c.Removed = append(c.Removed, d.name)
+		}
+	}
 }
 
 // Path returns namespace/name, for people: both may have slashes.

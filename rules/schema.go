@@ -9,12 +9,16 @@ import (
 // Schema returns the JSON Schema of a file, so that editors can complete and check it. It follows the
 // tables in fields.go. Parse checks more than a schema can.
 func Schema() []byte {
+	tree := &treeReader{}
 	defs := map[string]any{
-		"defaults": schemaOf(defaultsRows()),
-		"rule":     schemaOf(ruleRows()),
-		"group":    schemaOf(groupRows()),
-		"plan":     schemaOf(planRows()),
-		"override": schemaOf(overrideRows()),
+		"defaults":   schemaOf(defaultsRows()),
+		"rule":       schemaOf(ruleRows()),
+		"group":      schemaOf(groupRows()),
+		"plan":       schemaOf(planRows()),
+		"override":   schemaOf(overrideRows()),
+		"tree":       schemaOf(tree.domainRows()),
+		"descriptor": schemaOf(tree.descriptorRows()),
+		"rate_limit": schemaOf(rateRows()),
 	}
 	file := schemaOf(fileRows())
 	file["$schema"] = "https://json-schema.org/draft/2020-12/schema"

@@ -39,18 +39,18 @@ func tableLayout() layout {
 func part(t *lua.LTable, field int) reflect.Value { return reflect.ValueOf(t).Elem().Field(field) }
 
 // beforeStore charges what a table grows by, and refuses tables that scripts cannot change.
-func (vm *VM) beforeStore(L *lua.LState, t *lua.LTable, key lua.LValue) {
-	vm.refuseShared(L, t)
+func (lib *tables) beforeStore(L *lua.LState, t *lua.LTable, key lua.LValue) {
+	lib.refuseShared(L, t)
 	if n, ok := key.(lua.LNumber); ok && inArray(n) {
 		length := t.MaxN()
 		if int(n) <= length {
 			return
 		}
 		size := (int(n) - length) * elementSize // the library fills the array up to the index
-		if length == 0 && part(t, vm.layout.array).Cap() == 0 {
+		if length == 0 && part(t, lib.layout.array).Cap() == 0 {
 			size += firstElement
 		}
-		vm.charge(L, size)
+		lib.charge(L, size)
 		return
 	}
 	if t.RawGet(key) != lua.LNil {
@@ -58,14 +58,14 @@ func (vm *VM) beforeStore(L *lua.LState, t *lua.LTable, key lua.LValue) {
 	}
 	size := entrySize
 	switch _, text := key.(lua.LString); {
-	case text && part(t, vm.layout.strings).IsNil():
+	case text && part(t, lib.layout.strings).IsNil():
 		size += firstStrings
-	case !text && part(t, vm.layout.others).IsNil():
-		size += firstEntry + part(t, vm.layout.strings).Len()*entrySize // the library makes room for as many
-	case part(t, vm.layout.keys).Len() == 0:
+	case !text && part(t, lib.layout.others).IsNil():
+		size += firstEntry + part(t, lib.layout.strings).Len()*entrySize // the library makes room for as many
+	case part(t, lib.layout.keys).Len() == 0:
 		size += firstEntry
 	}
-	vm.charge(L, size)
+	lib.charge(L, size)
 }
 
 // inArray reports whether a number is an index of a table's array.
@@ -74,93 +74,39 @@ func inArray(n lua.LNumber) bool {
 }
 
 // newEmpty is {}. It has room for a few named fields, where the library would make room for 32 with the first.
-func (vm *VM) newEmpty(L *lua.LState) int {
-	vm.charge(L, tableSize)
+func (lib *tables) newEmpty(L *lua.LState) int {
+	lib.charge(L, tableSize)
 	L.Push(L.CreateTable(0, 1))
 	return 1
 }
 
 // newTable charges the table that a constructor has made, and has given room for a number of fields.
-func (vm *VM) newTable(L *lua.LState) int {
+func (lib *tables) newTable(L *lua.LState) int {
 	t := L.CheckTable(1)
-	size := tableSize + part(t, vm.layout.array).Cap()*elementSize
-	if !part(t, vm.layout.strings).IsNil() {
+	size := tableSize + part(t, lib.layout.array).Cap()*elementSize
+	if !part(t, lib.layout.strings).IsNil() {
 		fields, _ := L.Get(2).(lua.LNumber)
-		size += firstEntry + max(part(t, vm.layout.keys).Len()*entrySize, min(int(fields), mostRoom)*roomSize)
+		size += firstEntry + max(part(t, lib.layout.keys).Len()*entrySize, min(int(fields), mostRoom)*roomSize)
 	}
 	L.SetTop(1)
-	vm.charge(L, size)
+	lib.charge(L, size)
 	return 1
 }
 
 // newKey charges a key of a constructor, before the library stores at it.
-func (vm *VM) newKey(L *lua.LState) int {
+func (lib *tables) newKey(L *lua.LState) int {
 	if n, ok := L.Get(1).(lua.LNumber); ok && inArray(n) {
-		vm.charge(L, int(n)*elementSize)
+		lib.charge(L, int(n)*elementSize)
 	}
 	return 1
 }
 
 // newClosure charges a closure.
-func (vm *VM) newClosure(L *lua.LState) int {
+func (m *meter) newClosure(L *lua.LState) int {
 	size := closureSize
 	if f, ok := L.Get(1).(*lua.LFunction); ok {
 		size += len(f.Upvalues) * upvalueSize
 	}
-	vm.charge(L, size)
-	return 1
-}
-
-// charge counts bytes that a script is about to use, and ends the run if they are too many.
-func (vm *VM) charge(L *lua.LState, bytes int) {
-	if !vm.spend(bytes) {
-		L.RaiseError("%s", vm.meter.end.Error())
-	}
-}
-
-// chargeText counts a text. One may have a quarter of the memory, because the errors of the library may copy it a few times.
-func (vm *VM) chargeText(L *lua.LState, bytes int) {
-	if int64(bytes) > vm.meter.text && vm.meter.end == nil {
-		vm.meter.end = ErrMemory
-	}
-	vm.charge(L, bytes+stringSize)
-}
-
-// spend is charge where nothing can be raised, for a step. It reports whether the run may go on.
-func (vm *VM) spend(bytes int) bool {
-	vm.meter.memory -= int64(bytes)
-	if vm.meter.memory < 0 && vm.meter.end == nil {
-		vm.meter.end = ErrMemory
-	}
-	return vm.meter.used(1) == nil
-}
-
-// work counts the steps of a library function, and ends the run when they are used up.
-func (vm *VM) work(L *lua.LState, steps int) {
-	if end := vm.meter.used(steps); end != nil {
-		L.RaiseError("%s", end.Error())
-	}
-}
-
-// grow returns b with room for n more bytes, and charges what it takes.
-func (vm *VM) grow(L *lua.LState, b []byte, n int) []byte {
-	if len(b)+n <= cap(b) {
-		return b
-	}
-	vm.chargeText(L, len(b)+n)
-	size := max(2*cap(b), len(b)+n)
-	vm.charge(L, size-len(b)-n)
-	return append(make([]byte, 0, size), b...)
-}
-
-// append appends a text to what a function of the library makes, and charges its bytes.
-func (vm *VM) append(L *lua.LState, b []byte, s string) []byte {
-	return append(vm.grow(L, b, len(s)), s...)
-}
-
-// push pushes a string that has just been made, and charges its bytes.
-func (vm *VM) push(L *lua.LState, s string) int {
-	vm.chargeText(L, len(s))
-	L.Push(lua.LString(s))
+	m.charge(L, size)
 	return 1
 }

@@ -180,8 +180,8 @@ func TestNestedCallsEndSoon(t *testing.T) {
 			if b, err := vm.Run(s, nil, nil, &fakeHost{}, Bounds{Steps: 300_000, Memory: 64 << 20}, new(atomic.Bool), false, nil); err != ErrSteps {
 				t.Fatalf("%.100q, %v; want ErrSteps", b, err)
 			}
-			if vm.nested > maxNested || errors > 300_000 {
-				t.Errorf("%d calls are nested, %d were protected", vm.nested, errors)
+			if vm.meter.nested > maxNested || errors > 300_000 {
+				t.Errorf("%d calls are nested, %d were protected", vm.meter.nested, errors)
 			}
 		})
 	}

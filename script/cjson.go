@@ -21,12 +21,12 @@ func (vm *VM) cjson() *lua.LTable {
 	null := vm.state.NewUserData()
 	t := vm.functions(vm.state.NewTable(), map[string]lua.LGFunction{
 		"encode": func(L *lua.LState) int {
-			e := jsonEncoder{vm: vm, L: L, null: null}
+			e := jsonEncoder{tables: &vm.tables, L: L, null: null}
 			e.value(L.CheckAny(1), 0)
-			return vm.push(L, string(e.out))
+			return vm.meter.push(L, string(e.out))
 		},
 		"decode": func(L *lua.LState) int {
-			d := jsonDecoder{vm: vm, L: L, null: null, s: str(L, 1)}
+			d := jsonDecoder{tables: &vm.tables, L: L, null: null, s: str(L, 1)}
 			v, err := d.document()
 			if err != nil {
 				L.RaiseError("%s", err.Error())
@@ -40,15 +40,15 @@ func (vm *VM) cjson() *lua.LTable {
 }
 
 type jsonEncoder struct {
-	vm   *VM
+	*tables
 	L    *lua.LState
 	null *lua.LUserData
 	out  []byte
 }
 
 func (e *jsonEncoder) value(v lua.LValue, depth int) {
-	e.vm.work(e.L, 1)
-	e.out = e.vm.grow(e.L, e.out, maxJSONNumber)
+	e.work(e.L, 1)
+	e.out = e.grow(e.L, e.out, maxJSONNumber)
 	switch v := v.(type) {
 	case lua.LString:
 		e.string(string(v))
@@ -75,8 +75,8 @@ func (e *jsonEncoder) string(s string) {
 	e.out = append(e.out, '"')
 	for s != "" {
 		n := min(len(s), most)
-		e.vm.work(e.L, 1+n/16)
-		e.out = e.vm.grow(e.L, e.out, longest*n+2)
+		e.work(e.L, 1+n/16)
+		e.out = e.grow(e.L, e.out, longest*n+2)
 		e.out = appendJSONText(e.out, s[:n])
 		s = s[n:]
 	}
@@ -109,9 +109,9 @@ func (e *jsonEncoder) table(t *lua.LTable, depth int) {
 		if !ok {
 			e.L.RaiseError("Cannot serialise %s: table key must be a number or string", k.Type())
 		}
-		e.out = e.vm.grow(e.L, e.out, maxJSONNumber)
+		e.out = e.grow(e.L, e.out, maxJSONNumber)
 		e.string(name)
-		e.out = append(e.vm.grow(e.L, e.out, maxJSONNumber), ':')
+		e.out = append(e.grow(e.L, e.out, maxJSONNumber), ':')
 		e.value(v, depth)
 	})
 	e.out = append(e.out, '}')
@@ -120,7 +120,7 @@ func (e *jsonEncoder) table(t *lua.LTable, depth int) {
 // arrayLength returns the length of a table whose keys are all positive integers, else 0.
 func (e *jsonEncoder) arrayLength(t *lua.LTable) int {
 	most, count, array := 0, 0, true
-	e.vm.work(e.L, t.MaxN()/16+part(t, e.vm.layout.keys).Len()/8)
+	e.work(e.L, t.MaxN()/16+part(t, e.layout.keys).Len()/8)
 	t.ForEach(func(k, _ lua.LValue) {
 		n, ok := k.(lua.LNumber)
 		if i := int(n); ok && i > 0 && lua.LNumber(i) == n {
@@ -168,7 +168,7 @@ func appendJSONText(b []byte, s string) []byte {
 }
 
 type jsonDecoder struct {
-	vm   *VM
+	*tables
 	L    *lua.LState
 	null *lua.LUserData
 	s    string
@@ -207,7 +207,7 @@ func (d *jsonDecoder) expected(what string) error {
 }
 
 func (d *jsonDecoder) value(depth int) (lua.LValue, error) {
-	d.vm.work(d.L, 1)
+	d.work(d.L, 1)
 	if d.space(); d.at >= len(d.s) {
 		return nil, d.expected("value")
 	}
@@ -260,7 +260,7 @@ func (d *jsonDecoder) number() (lua.LValue, error) {
 }
 
 func (d *jsonDecoder) array(depth int) (lua.LValue, error) {
-	d.vm.charge(d.L, tableSize)
+	d.charge(d.L, tableSize)
 	t := d.L.CreateTable(0, 0)
 	d.at++
 	if d.space(); d.at < len(d.s) && d.s[d.at] == ']' {
@@ -272,7 +272,7 @@ func (d *jsonDecoder) array(depth int) (lua.LValue, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.vm.put(d.L, t, lua.LNumber(i), v)
+		d.put(d.L, t, lua.LNumber(i), v)
 		switch d.space(); {
 		case d.at < len(d.s) && d.s[d.at] == ']':
 			d.at++
@@ -286,7 +286,7 @@ func (d *jsonDecoder) array(depth int) (lua.LValue, error) {
 }
 
 func (d *jsonDecoder) object(depth int) (lua.LValue, error) {
-	d.vm.charge(d.L, tableSize)
+	d.charge(d.L, tableSize)
 	t := d.L.CreateTable(0, 1)
 	d.at++
 	if d.space(); d.at < len(d.s) && d.s[d.at] == '}' {
@@ -309,7 +309,7 @@ func (d *jsonDecoder) object(depth int) (lua.LValue, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.vm.put(d.L, t, lua.LString(key), v)
+		d.put(d.L, t, lua.LString(key), v)
 		switch d.space(); {
 		case d.at < len(d.s) && d.s[d.at] == '}':
 			d.at++
@@ -329,11 +329,11 @@ func (d *jsonDecoder) string() (string, error) {
 	var out []byte
 	for d.at < len(d.s) {
 		if (d.at-start)%4096 == 4095 {
-			d.vm.work(d.L, 256)
+			d.work(d.L, 256)
 		}
 		switch c := d.s[d.at]; {
 		case c == '"':
-			d.vm.charge(d.L, len(out)+stringSize)
+			d.charge(d.L, len(out)+stringSize)
 			d.at++
 			return string(out), nil
 		case c == '\\':
@@ -344,7 +344,7 @@ func (d *jsonDecoder) string() (string, error) {
 		case c == 0:
 			return "", d.expected("value")
 		default:
-			out = append(d.vm.grow(d.L, out, 1), c)
+			out = append(d.grow(d.L, out, 1), c)
 			d.at++
 		}
 	}

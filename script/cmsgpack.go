@@ -14,23 +14,23 @@ const maxMsgpackDepth = 16
 const maxMsgpackHead = 9
 
 // msgpackPack packs its arguments one behind the other.
-func (vm *VM) msgpackPack(L *lua.LState) int {
+func (lib *tables) msgpackPack(L *lua.LState) int {
 	if L.GetTop() == 0 {
 		L.RaiseError("bad argument #0 to 'pack' (MessagePack pack needs input.)")
 	}
 	var b []byte
 	for i := 1; i <= L.GetTop(); i++ {
-		b = vm.appendMsgpack(L, b, L.Get(i), 0)
+		b = lib.appendMsgpack(L, b, L.Get(i), 0)
 	}
-	return vm.push(L, string(b))
+	return lib.push(L, string(b))
 }
 
-func (vm *VM) appendMsgpack(L *lua.LState, b []byte, v lua.LValue, depth int) []byte {
-	vm.work(L, 1)
-	b = vm.grow(L, b, maxMsgpackHead)
+func (lib *tables) appendMsgpack(L *lua.LState, b []byte, v lua.LValue, depth int) []byte {
+	lib.work(L, 1)
+	b = lib.grow(L, b, maxMsgpackHead)
 	switch v := v.(type) {
 	case lua.LString:
-		b = vm.grow(L, b, maxMsgpackHead+len(v))
+		b = lib.grow(L, b, maxMsgpackHead+len(v))
 		return append(appendMsgpackHead(b, len(v), 0xa0, 31, 0xd9, 0xda, 0xdb), v...)
 	case lua.LBool:
 		if v {
@@ -48,18 +48,18 @@ func (vm *VM) appendMsgpack(L *lua.LState, b []byte, v lua.LValue, depth int) []
 		for v.RawGet(lua.LNumber(n+1)) != lua.LNil {
 			n++
 		}
-		vm.work(L, entries/4+n/4)
+		lib.work(L, entries/4+n/4)
 		if n == entries {
 			b = appendMsgpackHead(b, n, 0x90, 15, 0, 0xdc, 0xdd)
 			for i := range n {
-				b = vm.appendMsgpack(L, b, v.RawGet(lua.LNumber(i+1)), depth+1)
+				b = lib.appendMsgpack(L, b, v.RawGet(lua.LNumber(i+1)), depth+1)
 			}
 			return b
 		}
 		b = appendMsgpackHead(b, entries, 0x80, 15, 0, 0xde, 0xdf)
 		v.ForEach(func(k, e lua.LValue) {
-			b = vm.appendMsgpack(L, b, k, depth+1)
-			b = vm.appendMsgpack(L, b, e, depth+1)
+			b = lib.appendMsgpack(L, b, k, depth+1)
+			b = lib.appendMsgpack(L, b, e, depth+1)
 		})
 		return b
 	}
@@ -109,9 +109,9 @@ func appendMsgpackNumber(b []byte, n float64) []byte {
 }
 
 // msgpackUnpack returns all values that a string has.
-func (vm *VM) msgpackUnpack(L *lua.LState) int {
+func (lib *tables) msgpackUnpack(L *lua.LState) int {
 	s := str(L, 1)
-	d := msgpackDecoder{vm: vm, L: L, s: s}
+	d := msgpackDecoder{tables: lib, L: L, s: s}
 	n := 0
 	for len(d.s) > 0 {
 		if n++; n > 4096 {
@@ -127,9 +127,9 @@ func (vm *VM) msgpackUnpack(L *lua.LState) int {
 }
 
 type msgpackDecoder struct {
-	vm *VM
-	L  *lua.LState
-	s  string
+	*tables
+	L *lua.LState
+	s string
 }
 
 const (
@@ -150,7 +150,7 @@ func (d *msgpackDecoder) uint(bytes int) (n uint64, err error) {
 }
 
 func (d *msgpackDecoder) value(depth int) (lua.LValue, error) {
-	d.vm.work(d.L, 1)
+	d.work(d.L, 1)
 	if depth > maxJSONDepth {
 		return nil, errMsgpackFormat
 	}
@@ -210,7 +210,7 @@ func (d *msgpackDecoder) string(n uint64) (lua.LValue, error) {
 	if n > uint64(len(d.s)) {
 		return nil, errMsgpackShort
 	}
-	d.vm.charge(d.L, int(n)+stringSize)
+	d.charge(d.L, int(n)+stringSize)
 	s := d.s[:n]
 	d.s = d.s[n:]
 	return lua.LString(s), nil
@@ -220,7 +220,7 @@ func (d *msgpackDecoder) table(n uint64, pairs bool, depth int) (lua.LValue, err
 	if n > uint64(len(d.s)) {
 		return nil, errMsgpackShort
 	}
-	d.vm.charge(d.L, tableSize)
+	d.charge(d.L, tableSize)
 	t := d.L.CreateTable(0, 1)
 	for i := range int(n) {
 		k := lua.LValue(lua.LNumber(i + 1))
@@ -238,7 +238,7 @@ func (d *msgpackDecoder) table(n uint64, pairs bool, depth int) (lua.LValue, err
 			return nil, errMsgpackFormat
 		}
 		if v != lua.LNil {
-			d.vm.put(d.L, t, k, v)
+			d.put(d.L, t, k, v)
 		}
 	}
 	return t, nil

@@ -9,8 +9,8 @@ import (
 )
 
 // pushValue pushes the first reply in b as Redis converts it for Lua, and returns what follows it.
-func (vm *VM) pushValue(L *lua.LState, b []byte) (rest []byte) {
-	v, rest := vm.value(L, b)
+func (r *run) pushValue(L *lua.LState, b []byte) (rest []byte) {
+	v, rest := r.value(L, b)
 	L.Push(v)
 	return rest
 }
@@ -18,7 +18,7 @@ func (vm *VM) pushValue(L *lua.LState, b []byte) (rest []byte) {
 // value converts the first reply in b: an integer to a number, a string to a string, null to false, an array to a table. A
 // status is a table with the field ok, an error one with err, and the types that RESP3 adds are tables with a field that
 // names the type.
-func (vm *VM) value(L *lua.LState, b []byte) (v lua.LValue, rest []byte) {
+func (r *run) value(L *lua.LState, b []byte) (v lua.LValue, rest []byte) {
 	line, rest, found := bytes.Cut(b, []byte("\r\n"))
 	if !found || len(line) == 0 {
 		L.RaiseError("limitdb: a command has not replied")
@@ -26,9 +26,9 @@ func (vm *VM) value(L *lua.LState, b []byte) (v lua.LValue, rest []byte) {
 	body := string(line[1:])
 	switch line[0] {
 	case '+':
-		return vm.tagged(L, "ok", lua.LString(body)), rest
+		return r.tagged(L, "ok", lua.LString(body)), rest
 	case '-':
-		return vm.tagged(L, "err", lua.LString(body)), rest
+		return r.tagged(L, "err", lua.LString(body)), rest
 	case ':':
 		n, _ := strconv.ParseInt(body, 10, 64)
 		return lua.LNumber(n), rest
@@ -41,31 +41,31 @@ func (vm *VM) value(L *lua.LState, b []byte) (v lua.LValue, rest []byte) {
 		rest = rest[n+2:]
 		switch line[0] {
 		case '=':
-			t := vm.tagged(L, "format", s[:3])
+			t := r.tagged(L, "format", s[:3])
 			t.RawSetString("string", s[4:])
-			return vm.tagged(L, "verbatim_string", t), rest
+			return r.tagged(L, "verbatim_string", t), rest
 		case '!':
-			return vm.tagged(L, "err", s), rest
+			return r.tagged(L, "err", s), rest
 		}
 		return s, rest
 	case '*', '~', '%', '>':
-		return vm.aggregate(L, line[0], body, rest)
+		return r.aggregate(L, line[0], body, rest)
 	case '_':
 		return lua.LNil, rest
 	case '#':
 		return lua.LBool(body == "t"), rest
 	case ',':
 		n, _ := strconv.ParseFloat(body, 64)
-		return vm.tagged(L, "double", lua.LNumber(n)), rest
+		return r.tagged(L, "double", lua.LNumber(n)), rest
 	case '(':
-		return vm.tagged(L, "big_number", lua.LString(body)), rest
+		return r.tagged(L, "big_number", lua.LString(body)), rest
 	}
 	L.RaiseError("limitdb: a reply of an unknown type")
 	return nil, nil
 }
 
 // aggregate converts the elements of an array, set or map.
-func (vm *VM) aggregate(L *lua.LState, kind byte, count string, rest []byte) (lua.LValue, []byte) {
+func (r *run) aggregate(L *lua.LState, kind byte, count string, rest []byte) (lua.LValue, []byte) {
 	n, _ := strconv.Atoi(count)
 	if n < 0 {
 		return lua.LFalse, rest
@@ -74,14 +74,14 @@ func (vm *VM) aggregate(L *lua.LState, kind byte, count string, rest []byte) (lu
 	if kind == '~' || kind == '%' {
 		size = tableSize + firstStrings + n*entrySize
 	}
-	vm.charge(L, size)
+	r.charge(L, size)
 	t := L.CreateTable(0, 0)
 	for i := range n {
 		var k, v lua.LValue
-		k, rest = vm.value(L, rest)
+		k, rest = r.value(L, rest)
 		switch kind {
 		case '%':
-			v, rest = vm.value(L, rest)
+			v, rest = r.value(L, rest)
 			t.RawSet(k, v)
 		case '~':
 			t.RawSet(k, lua.LTrue)
@@ -91,16 +91,16 @@ func (vm *VM) aggregate(L *lua.LState, kind byte, count string, rest []byte) (lu
 	}
 	switch kind {
 	case '%':
-		return vm.tagged(L, "map", t), rest
+		return r.tagged(L, "map", t), rest
 	case '~':
-		return vm.tagged(L, "set", t), rest
+		return r.tagged(L, "set", t), rest
 	}
 	return t, rest
 }
 
 // tagged returns a table with one field.
-func (vm *VM) tagged(L *lua.LState, name string, v lua.LValue) *lua.LTable {
-	vm.charge(L, taggedSize)
+func (r *run) tagged(L *lua.LState, name string, v lua.LValue) *lua.LTable {
+	r.charge(L, taggedSize)
 	t := L.CreateTable(0, 1)
 	t.RawSetString(name, v)
 	return t
@@ -113,62 +113,62 @@ const maxReplyDepth = 100
 // null, a table as an array up to its first nil, or as what its field ok, err, double, map, set, big_number or
 // verbatim_string says. A table or string may occur in the reply many times. So the run pays for each time, and
 // appendReply stops once the run has no memory left.
-func (vm *VM) appendReply(b []byte, v lua.LValue, resp3 bool, depth int) []byte {
+func (r *run) appendReply(b []byte, v lua.LValue, resp3 bool, depth int) []byte {
 	if depth > maxReplyDepth {
 		return appendError(b, "ERR reached lua stack limit")
 	}
-	if !vm.spend(replySize) {
+	if !r.spend(replySize) {
 		return b
 	}
 	switch v := v.(type) {
 	case lua.LString:
-		return vm.appendText(b, '$', string(v))
+		return r.appendText(b, '$', string(v))
 	case lua.LNumber:
 		return append(strconv.AppendInt(append(b, ':'), truncate(v), 10), "\r\n"...)
 	case lua.LBool:
 		switch {
-		case vm.run.resp3 && resp3 && bool(v):
+		case r.resp3 && resp3 && bool(v):
 			return append(b, "#t\r\n"...)
-		case vm.run.resp3 && resp3:
+		case r.resp3 && resp3:
 			return append(b, "#f\r\n"...)
 		case bool(v):
 			return append(b, ":1\r\n"...)
-		case vm.run.resp3:
+		case r.resp3:
 			return append(b, ":0\r\n"...)
 		}
 		return appendNull(b, resp3)
 	case *lua.LTable:
-		return vm.appendTable(b, v, resp3, depth)
+		return r.appendTable(b, v, resp3, depth)
 	}
 	return appendNull(b, resp3)
 }
 
-func (vm *VM) appendTable(b []byte, t *lua.LTable, resp3 bool, depth int) []byte {
+func (r *run) appendTable(b []byte, t *lua.LTable, resp3 bool, depth int) []byte {
 	if s, ok := t.RawGetString("err").(lua.LString); ok {
-		return vm.appendText(b, '-', strings.TrimPrefix(string(s), "-"))
+		return r.appendText(b, '-', strings.TrimPrefix(string(s), "-"))
 	}
 	if s, ok := t.RawGetString("ok").(lua.LString); ok {
-		return vm.appendText(b, '+', string(s))
+		return r.appendText(b, '+', string(s))
 	}
 	if n, ok := t.RawGetString("double").(lua.LNumber); ok {
-		return vm.appendText(b, kindOf(',', resp3), string(AppendNumber(nil, float64(n), 17)))
+		return r.appendText(b, kindOf(',', resp3), string(AppendNumber(nil, float64(n), 17)))
 	}
 	if m, ok := t.RawGetString("map").(*lua.LTable); ok {
-		n, body := vm.appendEntries(m, resp3, depth, true)
+		n, body := r.appendEntries(m, resp3, depth, true)
 		if resp3 {
 			return append(appendHead(b, '%', n), body...)
 		}
 		return append(appendHead(b, '*', 2*n), body...)
 	}
 	if m, ok := t.RawGetString("set").(*lua.LTable); ok {
-		n, body := vm.appendEntries(m, resp3, depth, false)
+		n, body := r.appendEntries(m, resp3, depth, false)
 		if resp3 {
 			return append(appendHead(b, '~', n), body...)
 		}
 		return append(appendHead(b, '*', n), body...)
 	}
 	if s, ok := t.RawGetString("big_number").(lua.LString); ok {
-		return vm.appendText(b, kindOf('(', resp3), oneLine(string(s)))
+		return r.appendText(b, kindOf('(', resp3), oneLine(string(s)))
 	}
 	if m, ok := t.RawGetString("verbatim_string").(*lua.LTable); ok {
 		format, ok := m.RawGetString("format").(lua.LString)
@@ -176,9 +176,9 @@ func (vm *VM) appendTable(b []byte, t *lua.LTable, resp3 bool, depth int) []byte
 		switch {
 		case !ok || !also:
 		case resp3 && len(format) == 3:
-			return vm.appendText(b, '=', string(format+":"+s))
+			return r.appendText(b, '=', string(format+":"+s))
 		default:
-			return vm.appendText(b, '$', string(s))
+			return r.appendText(b, '$', string(s))
 		}
 	}
 	n := 0
@@ -187,7 +187,7 @@ func (vm *VM) appendTable(b []byte, t *lua.LTable, resp3 bool, depth int) []byte
 	}
 	b = appendHead(b, '*', n)
 	for i := range n {
-		b = vm.appendReply(b, t.RawGet(lua.LNumber(i+1)), resp3, depth+1)
+		b = r.appendReply(b, t.RawGet(lua.LNumber(i+1)), resp3, depth+1)
 	}
 	return b
 }
@@ -201,9 +201,9 @@ func kindOf(kind byte, resp3 bool) byte {
 }
 
 // appendText appends a text that the script has made: with its length, or on one line.
-func (vm *VM) appendText(b []byte, kind byte, s string) []byte {
+func (r *run) appendText(b []byte, kind byte, s string) []byte {
 	switch {
-	case !vm.spend(len(s)):
+	case !r.spend(len(s)):
 		return b
 	case kind == '$', kind == '=':
 		return append(append(appendHead(b, kind, len(s)), s...), "\r\n"...)
@@ -212,15 +212,15 @@ func (vm *VM) appendText(b []byte, kind byte, s string) []byte {
 }
 
 // appendEntries appends the keys of a table, and with values its values.
-func (vm *VM) appendEntries(t *lua.LTable, resp3 bool, depth int, values bool) (n int, body []byte) {
+func (r *run) appendEntries(t *lua.LTable, resp3 bool, depth int, values bool) (n int, body []byte) {
 	t.ForEach(func(k, v lua.LValue) {
 		n++
-		body = vm.appendReply(body, k, resp3, depth+1)
+		body = r.appendReply(body, k, resp3, depth+1)
 		if values {
-			body = vm.appendReply(body, v, resp3, depth+1)
+			body = r.appendReply(body, v, resp3, depth+1)
 		}
 	})
-	vm.spend(len(body)) // it is copied to where the head is
+	r.spend(len(body)) // it is copied to where the head is
 	return n, body
 }
 
@@ -229,13 +229,13 @@ const maxMessage = 64 << 10
 
 // where is the handler of a script's errors. It makes them a table with the text of the error reply and the line at which
 // the script has failed.
-func (vm *VM) where(L *lua.LState) int {
+func (r *run) where(L *lua.LState) int {
 	v := L.Get(1)
 	var message string
 	switch v := v.(type) {
 	case lua.LString:
 		message = string(v)[:min(len(v), maxMessage)]
-		if v != vm.run.raised {
+		if v != r.raised {
 			message = "ERR " + message
 		}
 	case *lua.LTable:

@@ -10,17 +10,17 @@ import (
 )
 
 // strFormat is string.format, with the directives of C that Lua 5.1 has.
-func (vm *VM) strFormat(L *lua.LState) int {
+func (lib stringLibrary) strFormat(L *lua.LState) int {
 	f := str(L, 1)
 	var out []byte
 	arg := 1
 	for i := 0; i < len(f); i++ {
 		if f[i] != '%' {
-			out = append(vm.grow(L, out, 1), f[i])
+			out = append(lib.grow(L, out, 1), f[i])
 			continue
 		}
 		if i++; i < len(f) && f[i] == '%' {
-			out = append(vm.grow(L, out, 1), '%')
+			out = append(lib.grow(L, out, 1), '%')
 			continue
 		}
 		start := i
@@ -38,10 +38,10 @@ func (vm *VM) strFormat(L *lua.LState) int {
 			L.RaiseError("invalid format (width or precision too long)")
 		}
 		arg++
-		vm.work(L, 1)
-		out = vm.formatOne(L, out, f[start:i], f[i], arg)
+		lib.work(L, 1)
+		out = lib.formatOne(L, out, f[start:i], f[i], arg)
 	}
-	return vm.push(L, string(out))
+	return lib.push(L, string(out))
 }
 
 // maxFormatted is more than the bytes that a number takes, with a width and precision of 99, and maxFloat if all of its up
@@ -52,15 +52,15 @@ const (
 )
 
 // formatOne appends one argument. spec is what stands between % and the verb: flags, width and precision.
-func (vm *VM) formatOne(L *lua.LState, out []byte, spec string, verb byte, arg int) []byte {
+func (lib stringLibrary) formatOne(L *lua.LState, out []byte, spec string, verb byte, arg int) []byte {
 	width, precision, hasPrecision := strings.Cut(strings.TrimLeft(spec, "-+ #0"), ".")
 	if len(width) > 2 || len(precision) > 2 {
 		L.RaiseError("invalid format (width or precision too long)")
 	}
 	if verb == 'f' {
-		out = vm.grow(L, out, maxFloat)
+		out = lib.grow(L, out, maxFloat)
 	}
-	out = vm.grow(L, out, maxFormatted)
+	out = lib.grow(L, out, maxFormatted)
 	switch verb {
 	case 'c':
 		return fmt.Appendf(out, "%"+spec+"s", string([]byte{byte(L.CheckInt(arg))}))
@@ -83,8 +83,8 @@ func (vm *VM) formatOne(L *lua.LState, out []byte, spec string, verb byte, arg i
 		return fmt.Appendf(out, "%"+spec+string(verb), n)
 	case 'q':
 		s := str(L, arg)
-		vm.work(L, len(s)/16)
-		return appendQuoted(vm.grow(L, out, 4*len(s)+2), s)
+		lib.work(L, len(s)/16)
+		return appendQuoted(lib.grow(L, out, 4*len(s)+2), s)
 	case 's':
 		s := str(L, arg)
 		if hasPrecision {
@@ -92,7 +92,7 @@ func (vm *VM) formatOne(L *lua.LState, out []byte, spec string, verb byte, arg i
 			s = s[:min(n, len(s))]
 		}
 		w, _, _ := strings.Cut(strings.TrimLeft(spec, "+ #0"), ".")
-		return appendPadded(vm.grow(L, out, max(len(s), 99)), s, w)
+		return appendPadded(lib.grow(L, out, max(len(s), 99)), s, w)
 	}
 	L.RaiseError("invalid option '%%%c' to 'format'", verb)
 	return out

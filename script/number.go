@@ -96,8 +96,8 @@ func toNumber(v lua.LValue) (lua.LNumber, bool) {
 	return 0, false
 }
 
-// toNumber is tonumber.
-func (vm *VM) toNumber(L *lua.LState) int {
+// toNumberIn is tonumber, which reads a text in a base.
+func toNumberIn(L *lua.LState) int {
 	v := L.CheckAny(1)
 	base := L.OptInt(2, 10)
 	if base == 10 {
@@ -136,7 +136,7 @@ func (vm *VM) toNumber(L *lua.LState) int {
 }
 
 // arithmetic returns the functions of a string's metatable, which read the string as Lua does.
-func (vm *VM) arithmetic() map[string]lua.LGFunction {
+func arithmetic() map[string]lua.LGFunction {
 	functions := map[string]lua.LGFunction{}
 	for name, f := range map[string]func(a, b float64) float64{
 		"__add": func(a, b float64) float64 { return a + b },

@@ -9,11 +9,22 @@ import (
 // version is the version of Redis that scripts see: scripts run as they do there.
 const version = "7.0.15"
 
+// run is what one run has to do with its host: the commands that it calls, and the replies. Its methods are the functions of
+// the table redis.
+type run struct {
+	*meter
+	host   Host
+	resp3  bool        // as redis.setresp has set it
+	raised lua.LString // the text of the last error reply that has ended redis.call
+	args   [][]byte
+	reply  []byte
+}
+
 // redis returns the table of that name.
 func (vm *VM) redis() *lua.LTable {
 	t := vm.functions(vm.state.NewTable(), map[string]lua.LGFunction{
-		"call": vm.call, "pcall": vm.pcall, "error_reply": vm.errorReply, "status_reply": vm.statusReply,
-		"sha1hex": vm.sha1hex, "log": vm.log, "setresp": vm.setResp,
+		"call": vm.run.call, "pcall": vm.run.pcall, "error_reply": vm.run.errorReply, "status_reply": vm.run.statusReply,
+		"sha1hex": vm.run.sha1hex, "log": vm.run.log, "setresp": vm.run.setResp,
 		// In Redis, these functions control how a script is replicated and debugged. Here they have no effect: a
 		// script's outcome is replicated.
 		"replicate_commands": always(lua.LTrue), "set_repl": always(), "breakpoint": always(lua.LFalse), "debug": always(),
@@ -40,83 +51,83 @@ func always(values ...lua.LValue) lua.LGFunction {
 }
 
 // command runs a command of the script and pushes its reply.
-func (vm *VM) command(L *lua.LState) {
+func (r *run) command(L *lua.LState) {
 	n := L.GetTop()
 	if n == 0 {
-		vm.pushError(L, "ERR Please specify at least one argument for this redis lib call")
+		r.pushError(L, "ERR Please specify at least one argument for this redis lib call")
 		return
 	}
-	args := vm.run.args[:0]
-	before := vm.meter.memory
+	args := r.args[:0]
+	before := r.memory
 	for i := 1; i <= n; i++ {
 		switch v := L.Get(i).(type) {
 		case lua.LString:
-			vm.charge(L, len(v))
+			r.charge(L, len(v))
 			args = append(args, []byte(v))
 		case lua.LNumber:
 			args = append(args, AppendNumber(nil, float64(v), 17))
 		default:
-			vm.pushError(L, "ERR Lua redis lib command arguments must be strings or integers")
+			r.pushError(L, "ERR Lua redis lib command arguments must be strings or integers")
 			return
 		}
 	}
-	vm.run.args = args
-	vm.work(L, 10)
-	vm.run.reply = vm.run.host.Call(args, vm.run.resp3, vm.run.reply[:0])
+	r.args = args
+	r.work(L, 10)
+	r.reply = r.host.Call(args, r.resp3, r.reply[:0])
 	clear(args)
-	vm.meter.memory = before // the arguments are no longer needed
-	reply := vm.run.reply
+	r.memory = before // the arguments are no longer needed
+	reply := r.reply
 	if len(reply) > 0 && reply[0] != ':' {
-		vm.charge(L, 2*len(reply)+stringSize)
+		r.charge(L, 2*len(reply)+stringSize)
 	}
-	vm.work(L, len(reply)/64)
-	rest := vm.pushValue(L, reply)
+	r.work(L, len(reply)/64)
+	rest := r.pushValue(L, reply)
 	if len(rest) != 0 && rest[0] != '\n' {
 		L.RaiseError("limitdb: a command has replied more than once")
 	}
 }
 
 // call is redis.call: an error of the command ends the script.
-func (vm *VM) call(L *lua.LState) int {
-	vm.command(L)
+func (r *run) call(L *lua.LState) int {
+	r.command(L)
 	if t, ok := L.Get(-1).(*lua.LTable); ok {
-		vm.raise(L, t)
+		r.raise(L, t)
 	}
 	return 1
 }
 
 // raise ends the script if t is an error reply. As in Redis, what Lua's own pcall then catches is the text of the error.
-func (vm *VM) raise(L *lua.LState, t *lua.LTable) {
+func (r *run) raise(L *lua.LState, t *lua.LTable) {
 	if message, ok := t.RawGetString("err").(lua.LString); ok {
-		vm.run.raised = message
+		r.raised = message
 		L.Error(message, 0)
 	}
 }
 
 // fail ends the script with an error reply of a function of this table.
-func (vm *VM) fail(L *lua.LState, message string) {
-	vm.run.raised = lua.LString("ERR " + message)
-	L.Error(vm.run.raised, 0)
+func (r *run) fail(L *lua.LState, message string) {
+	r.raised = lua.LString("ERR " + message)
+	L.Error(r.raised, 0)
 }
 
 // pcall is redis.pcall: an error of the command is what it returns.
-func (vm *VM) pcall(L *lua.LState) int {
-	vm.command(L)
+func (r *run) pcall(L *lua.LState) int {
+	r.command(L)
 	return 1
 }
 
 // pushError pushes an error reply.
-func (vm *VM) pushError(L *lua.LState, message string) {
-	vm.charge(L, taggedSize+len(message))
+func (r *run) pushError(L *lua.LState, message string) {
+	r.charge(L, taggedSize+len(message))
 	t := L.CreateTable(0, 1)
 	t.RawSetString("err", lua.LString(message))
 	L.Push(t)
 }
 
-func (vm *VM) errorReply(L *lua.LState) int {
+func (r *run) errorReply(L *lua.LState) int {
 	s, ok := L.Get(1).(lua.LString)
 	if !ok || L.GetTop() != 1 {
-		vm.pushError(L, "ERR wrong number or type of arguments")
+		r.pushError(L, "ERR wrong number or type of arguments")
 		return 1
 	}
 	message := strings.TrimRight(string(s), "\r\n")
@@ -126,66 +137,66 @@ func (vm *VM) errorReply(L *lua.LState) int {
 	if !strings.Contains(message, " ") {
 		message = "ERR " + message
 	}
-	vm.pushError(L, message)
+	r.pushError(L, message)
 	return 1
 }
 
-func (vm *VM) statusReply(L *lua.LState) int {
+func (r *run) statusReply(L *lua.LState) int {
 	s, ok := L.Get(1).(lua.LString)
 	if !ok || L.GetTop() != 1 {
-		vm.pushError(L, "ERR wrong number or type of arguments")
+		r.pushError(L, "ERR wrong number or type of arguments")
 		return 1
 	}
-	vm.charge(L, taggedSize)
+	r.charge(L, taggedSize)
 	t := L.CreateTable(0, 1)
 	t.RawSetString("ok", s)
 	L.Push(t)
 	return 1
 }
 
-func (vm *VM) sha1hex(L *lua.LState) int {
+func (r *run) sha1hex(L *lua.LState) int {
 	if L.GetTop() != 1 {
-		vm.fail(L, "wrong number of arguments")
+		r.fail(L, "wrong number of arguments")
 	}
 	s := str(L, 1)
-	vm.work(L, len(s)/8)
-	return vm.push(L, SHA([]byte(s)))
+	r.work(L, len(s)/8)
+	return r.push(L, SHA([]byte(s)))
 }
 
-func (vm *VM) log(L *lua.LState) int {
+func (r *run) log(L *lua.LState) int {
 	n := L.GetTop()
 	if n < 2 {
-		vm.fail(L, "redis.log() requires two arguments or more.")
+		r.fail(L, "redis.log() requires two arguments or more.")
 	}
 	level, ok := L.Get(1).(lua.LNumber)
 	if !ok {
-		vm.fail(L, "First argument must be a number (log level).")
+		r.fail(L, "First argument must be a number (log level).")
 	}
 	if level < 0 || level > 3 {
-		vm.fail(L, "Invalid debug level.")
+		r.fail(L, "Invalid debug level.")
 	}
 	words := make([]string, 0, n-1)
 	for i := 2; i <= n; i++ {
 		if s, ok := text(L.Get(i)); ok {
-			vm.charge(L, len(s))
+			r.charge(L, len(s))
 			words = append(words, s)
 		}
 	}
-	vm.run.host.Log(int(level), strings.Join(words, " "))
+	r.host.Log(int(level), strings.Join(words, " "))
 	return 0
 }
 
-func (vm *VM) setResp(L *lua.LState) int {
+func (r *run) setResp(L *lua.LState) int {
 	if L.GetTop() != 1 {
-		vm.fail(L, "redis.setresp() requires one argument.")
+		r.fail(L, "redis.setresp() requires one argument.")
 	}
 	switch L.CheckNumber(1) {
 	case 2:
-		vm.run.resp3 = false
+		r.resp3 = false
 	case 3:
-		vm.run.resp3 = true
+		r.resp3 = true
 	default:
-		vm.fail(L, "RESP version must be 2 or 3.")
+		r.fail(L, "RESP version must be 2 or 3.")
 	}
 	return 0
 }

@@ -184,7 +184,7 @@ func TestEverySharedTableIsProtected(t *testing.T) {
 		seen[v] = true
 		switch v := v.(type) {
 		case *lua.LTable:
-			if !vm.readOnly[v] {
+			if !vm.tables.readOnly[v] {
 				t.Errorf("%s can be changed", path)
 			}
 			walk(path+" metatable", v.Metatable)

@@ -94,17 +94,17 @@ func (f *structFormat) next() (item structItem, ok bool) {
 	return structItem{}, false
 }
 
-func (vm *VM) structPack(L *lua.LState) int {
+func (lib stringLibrary) structPack(L *lua.LState) int {
 	f := newStructFormat(L, str(L, 1))
 	var b []byte
 	arg := 2
 	for {
 		item, ok := f.next()
 		if !ok {
-			return vm.push(L, string(b))
+			return lib.push(L, string(b))
 		}
-		vm.work(L, 1)
-		vm.charge(L, item.pad+item.size)
+		lib.work(L, 1)
+		lib.charge(L, item.pad+item.size)
 		b = append(b, make([]byte, item.pad)...)
 		switch item.verb {
 		case 'x':
@@ -124,7 +124,7 @@ func (vm *VM) structPack(L *lua.LState) int {
 			if len(s) < item.size {
 				L.ArgError(arg-1, "string too short")
 			}
-			vm.charge(L, item.size)
+			lib.charge(L, item.size)
 			b = append(b, s[:item.size]...)
 			if item.verb == 's' {
 				b = append(b, 0)
@@ -165,7 +165,7 @@ func reverse(b []byte) {
 	}
 }
 
-func (vm *VM) structUnpack(L *lua.LState) int {
+func (lib stringLibrary) structUnpack(L *lua.LState) int {
 	f := newStructFormat(L, str(L, 1))
 	data := str(L, 2)
 	at := L.OptInt(3, 1) - 1
@@ -180,7 +180,7 @@ func (vm *VM) structUnpack(L *lua.LState) int {
 			L.Push(lua.LNumber(at + 1))
 			return n + 1
 		}
-		vm.work(L, 1)
+		lib.work(L, 1)
 		at += item.pad
 		if at > len(data) || item.size > len(data)-at {
 			L.ArgError(2, "data string too short")
@@ -195,7 +195,7 @@ func (vm *VM) structUnpack(L *lua.LState) int {
 			if end < 0 {
 				L.ArgError(2, "unfinished string in data")
 			}
-			vm.push(L, data[at:at+end])
+			lib.push(L, data[at:at+end])
 			at += end + 1
 		case 'c':
 			if item.size == 0 {
@@ -211,7 +211,7 @@ func (vm *VM) structUnpack(L *lua.LState) int {
 				}
 				piece = data[at : at+item.size]
 			}
-			vm.push(L, piece)
+			lib.push(L, piece)
 			at += item.size
 		default:
 			L.Push(readNumber(piece, f.order, item.verb))
@@ -245,7 +245,7 @@ func readNumber(piece string, order binary.ByteOrder, verb byte) lua.LNumber {
 	return lua.LNumber(int64(n<<shift) >> shift)
 }
 
-func (vm *VM) structSize(L *lua.LState) int {
+func structSize(L *lua.LState) int {
 	f := newStructFormat(L, str(L, 1))
 	for {
 		item, ok := f.next()

@@ -6,8 +6,85 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
+// tables is what the functions use that make and change tables: they charge what a table grows by, and refuse one that scripts share.
+type tables struct {
+	*meter
+	layout   layout
+	readOnly map[*lua.LTable]bool // what scripts share
+}
+
+// store is t[k] = v. It goes the way of the metatables itself, since each table on it may be one that scripts share.
+func (lib *tables) store(L *lua.LState) int {
+	object, key, v := L.Get(1), L.Get(2), L.Get(3)
+	for range lua.MaxTableGetLoop {
+		t, ok := object.(*lua.LTable)
+		if !ok {
+			break
+		}
+		if t.Metatable == lua.LNil {
+			lib.put(L, t, key, v)
+			return 0
+		}
+		lib.refuseShared(L, t)
+		next := L.GetMetaField(t, "__newindex")
+		if next == lua.LNil || t.RawGet(key) != lua.LNil {
+			lib.put(L, t, key, v)
+			return 0
+		}
+		if next.Type() == lua.LTFunction {
+			L.Push(next)
+			L.Push(t)
+			L.Push(key)
+			L.Push(v)
+			lib.calls(L, 3, 0)
+			return 0
+		}
+		object = next
+	}
+	if _, ok := object.(*lua.LTable); ok {
+		L.RaiseError("loop in settable")
+	}
+	L.RaiseError("attempt to index a %s value", object.Type())
+	return 0
+}
+
+// refuseShared ends what would change a table that scripts share.
+func (lib *tables) refuseShared(L *lua.LState, t *lua.LTable) {
+	if lib.readOnly[t] {
+		L.RaiseError("Attempt to modify a readonly table")
+	}
+}
+
+// put stores in a table without its metatable, and charges what the table grows by.
+func (lib *tables) put(L *lua.LState, t *lua.LTable, key, v lua.LValue) {
+	lib.beforeStore(L, t, key)
+	L.RawSet(t, key, v)
+}
+
+func (lib *tables) rawSet(L *lua.LState) int {
+	t := L.CheckTable(1)
+	lib.put(L, t, L.CheckAny(2), L.CheckAny(3))
+	L.SetTop(1)
+	return 1
+}
+
+func (lib *tables) setMetatable(L *lua.LState) int {
+	t := L.CheckTable(1)
+	lib.refuseShared(L, t)
+	meta := L.Get(2)
+	if meta.Type() != lua.LTNil && meta.Type() != lua.LTTable {
+		L.ArgError(2, "nil or table expected")
+	}
+	if L.GetMetaField(t, "__metatable") != lua.LNil {
+		L.RaiseError("cannot change a protected metatable")
+	}
+	t.Metatable = meta
+	L.SetTop(1)
+	return 1
+}
+
 // tableConcat is table.concat, which counts its bytes.
-func (vm *VM) tableConcat(L *lua.LState) int {
+func (lib *tables) tableConcat(L *lua.LState) int {
 	t := L.CheckTable(1)
 	separator := ""
 	if L.GetTop() >= 2 && L.Get(2) != lua.LNil {
@@ -20,31 +97,31 @@ func (vm *VM) tableConcat(L *lua.LState) int {
 		if !ok {
 			L.RaiseError("invalid value (%s) at index %d in table for 'concat'", t.RawGet(lua.LNumber(i)).Type(), i)
 		}
-		vm.work(L, 1)
-		out = vm.append(L, out, s)
+		lib.work(L, 1)
+		out = lib.append(L, out, s)
 		if i < to {
-			out = vm.append(L, out, separator)
+			out = lib.append(L, out, separator)
 		}
 	}
-	return vm.push(L, string(out))
+	return lib.push(L, string(out))
 }
 
 // tableInsert is table.insert.
-func (vm *VM) tableInsert(L *lua.LState) int {
+func (lib *tables) tableInsert(L *lua.LState) int {
 	t := L.CheckTable(1)
-	vm.refuseShared(L, t)
+	lib.refuseShared(L, t)
 	n := t.Len()
 	switch L.GetTop() {
 	case 2:
-		vm.put(L, t, lua.LNumber(n+1), L.Get(2))
+		lib.put(L, t, lua.LNumber(n+1), L.Get(2))
 	case 3:
 		at := L.CheckInt(2)
 		if at < 1 || at > n+1 {
-			vm.put(L, t, lua.LNumber(at), L.Get(3))
+			lib.put(L, t, lua.LNumber(at), L.Get(3))
 			break
 		}
-		vm.charge(L, elementSize)
-		vm.work(L, (n-at)/16)
+		lib.charge(L, elementSize)
+		lib.work(L, (n-at)/16)
 		t.Insert(at, L.Get(3))
 	default:
 		L.RaiseError("wrong number of arguments to 'insert'")
@@ -53,24 +130,24 @@ func (vm *VM) tableInsert(L *lua.LState) int {
 }
 
 // tableRemove returns a table.remove that counts its steps; remove is the library's.
-func (vm *VM) tableRemove(remove lua.LGFunction) lua.LGFunction {
+func (lib *tables) tableRemove(remove lua.LGFunction) lua.LGFunction {
 	return func(L *lua.LState) int {
 		t := L.CheckTable(1)
-		vm.refuseShared(L, t)
+		lib.refuseShared(L, t)
 		n := t.MaxN()
 		if L.GetTop() > 1 && (L.CheckInt(2) < 1 || L.CheckInt(2) > n) {
 			return 0
 		}
-		vm.work(L, n/16)
+		lib.work(L, n/16)
 		return remove(L)
 	}
 }
 
 // tableSort is table.sort.
-func (vm *VM) tableSort(L *lua.LState) int {
+func (lib *tables) tableSort(L *lua.LState) int {
 	t := L.CheckTable(1)
-	vm.refuseShared(L, t)
-	s := sorter{vm: vm, L: L, t: t}
+	lib.refuseShared(L, t)
+	s := sorter{meter: lib.meter, L: L, t: t}
 	if L.GetTop() > 1 && L.Get(2) != lua.LNil {
 		s.less = L.CheckFunction(2)
 	}
@@ -80,7 +157,7 @@ func (vm *VM) tableSort(L *lua.LState) int {
 
 // sorter sorts a table, and counts a step for each comparison.
 type sorter struct {
-	vm   *VM
+	*meter
 	L    *lua.LState
 	t    *lua.LTable
 	less *lua.LFunction // nil: the operator <
@@ -98,7 +175,7 @@ func (s sorter) Swap(i, j int) {
 
 // Less reports whether an element comes before another.
 func (s sorter) Less(i, j int) bool {
-	s.vm.work(s.L, 1)
+	s.work(s.L, 1)
 	a, b := s.t.RawGetInt(i+1), s.t.RawGetInt(j+1)
 	if s.less == nil {
 		return s.L.LessThan(a, b)
@@ -106,7 +183,7 @@ func (s sorter) Less(i, j int) bool {
 	s.L.Push(s.less)
 	s.L.Push(a)
 	s.L.Push(b)
-	s.vm.calls(s.L, 2, 1)
+	s.calls(s.L, 2, 1)
 	defer s.L.Pop(1)
 	return s.L.ToBool(-1)
 }

@@ -56,75 +56,30 @@ const (
 // VM runs scripts, one at a time. Nothing that a script does to it lasts until the next run.
 type VM struct {
 	state    *lua.LState
-	globals  *lua.LTable          // what a script sees as its global variables; always empty
-	shared   *lua.LTable          // what globals falls back to
-	plainly  *lua.LFunction       // plain
-	strings  *lua.LTable          // the metatable of strings
-	readOnly map[*lua.LTable]bool // what scripts share
-	layout   layout
+	globals  *lua.LTable    // what a script sees as its global variables; always empty
+	shared   *lua.LTable    // what globals falls back to
+	plainly  *lua.LFunction // plain
+	strings  *lua.LTable    // the metatable of strings
 	meter    meter
+	tables   tables
 	random   rand48
 	seeded   bool   // the run has set the seed
 	unseeded rand48 // what random was before
-	nested   int    // calls of the script by functions of the libraries, one in the other
 	run      run
 }
 
-// run is the state of one run.
-type run struct {
-	host   Host
-	resp3  bool        // as redis.setresp has set it
-	raised lua.LString // the text of the last error reply that has ended redis.call
-	args   [][]byte
-	reply  []byte
-}
-
-// meter counts what a run uses. It is the context of the virtual machine, which asks for Done before each instruction.
-type meter struct {
-	context.Context
-	steps, memory int64
-	spent         int64 // of the memory, before the reply
-	text          int64 // the longest text
-	stop          *atomic.Bool
-	attend        func() error
-	end           error
-	closed        chan struct{}
-}
-
-// Done counts a step. The channel that it returns is closed once the run has to end.
-func (m *meter) Done() <-chan struct{} {
-	if m.used(1) != nil {
-		return m.closed
-	}
-	return nil
-}
-
-// used counts steps, and returns why the run has to end, nil if it may go on.
-func (m *meter) used(steps int) error {
-	m.steps -= int64(steps)
-	switch {
-	case m.end != nil:
-	case m.steps < 0:
-		m.end = ErrSteps
-	case m.stop.Load():
-		m.end = m.attend()
-	}
-	return m.end
-}
-
-// Err returns why the run has to end.
-func (m *meter) Err() error { return m.end }
-
 // NewVM returns a virtual machine. The random numbers of its scripts follow from seed.
 func NewVM(seed uint32) *VM {
-	vm := &VM{random: seedRand48(seed), layout: tableLayout()}
+	vm := &VM{random: seedRand48(seed)}
+	vm.tables = tables{meter: &vm.meter, layout: tableLayout()}
+	vm.run.meter = &vm.meter
 	vm.open()
 	return vm
 }
 
 // open begins with a new state of the library.
 func (vm *VM) open() {
-	vm.readOnly = map[*lua.LTable]bool{}
+	vm.tables.readOnly = map[*lua.LTable]bool{}
 	vm.meter = meter{Context: context.Background(), stop: new(atomic.Bool), closed: make(chan struct{})}
 	close(vm.meter.closed)
 	vm.state = lua.NewState(lua.Options{
@@ -141,9 +96,9 @@ func (vm *VM) open() {
 func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, flag *atomic.Bool, resp3 bool, b []byte) (reply []byte, err error) {
 	vm.meter.steps, vm.meter.memory, vm.meter.stop, vm.meter.end = bounds.Steps, bounds.Memory, flag, nil
 	vm.meter.attend = host.Attend
-	vm.nested, vm.meter.spent = 0, 0
+	vm.meter.nested, vm.meter.spent = 0, 0
 	vm.meter.text = bounds.Memory / 4
-	vm.run = run{host: host, args: vm.run.args, reply: vm.run.reply}
+	vm.run = run{meter: &vm.meter, host: host, args: vm.run.args, reply: vm.run.reply}
 	L := vm.state
 	vm.shared.RawSetString("KEYS", vm.list(keys))
 	vm.shared.RawSetString("ARGV", vm.list(argv))
@@ -172,7 +127,7 @@ func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, flag
 	fn.Env = vm.globals
 	L.SetContext(&vm.meter)
 	L.Push(fn)
-	err = L.PCall(0, 1, L.NewFunction(vm.where))
+	err = L.PCall(0, 1, L.NewFunction(vm.run.where))
 	L.RemoveContext()
 	if vm.meter.end != nil {
 		L.SetTop(0)
@@ -186,7 +141,7 @@ func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, flag
 	v := L.Get(-1)
 	L.SetTop(0)
 	vm.meter.spent, vm.meter.memory = bounds.Memory-vm.meter.memory, bounds.Memory
-	if reply = vm.appendReply(b, v, resp3, 0); vm.meter.end != nil {
+	if reply = vm.run.appendReply(b, v, resp3, 0); vm.meter.end != nil {
 		return b, vm.meter.end
 	}
 	return reply, nil

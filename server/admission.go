@@ -1,11 +1,15 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/audit"
+	"limitdb/server/auth"
 	"limitdb/server/spec"
+	"limitdb/server/users"
 	"limitdb/uplink"
 )
 
@@ -45,12 +49,15 @@ func (c *call) admit(p phase, special uint32) (v verdict, text string) {
 	switch {
 	case p == inScript, p == inReadScript:
 		if text = c.unfitForScript(text, p); text == "" {
-			text = c.srv.checkKeys(c.cmd, c.Args)
+			text = c.forbidden(p)
+		}
+		if text == "" {
+			text = checkKeys(c.srv, c.cmd, c.Args)
 		}
 	case c.cmd == nil:
 		return nonesuch, ""
 	case text == "":
-		text = c.refusal(special)
+		text = c.refusal(p, special)
 	}
 	switch {
 	case text != "":
@@ -85,15 +92,18 @@ func (c *call) resolve() (cmd *command, text string) {
 }
 
 // refusal returns the error for a command that may not run whoever runs it, "" if it may.
-func (c *call) refusal(special uint32) string {
+func (c *call) refusal(p phase, special uint32) string {
 	s, cmd := c.client, c.cmd
 	if s != nil && !s.authed && cmd.Flags&spec.NoAuth == 0 {
 		return errUnauthenticated
 	}
-	if s == nil && cmd.Flags&spec.Client != 0 {
+	if text := c.forbidden(p); text != "" {
+		return text
+	}
+	if s == nil && cmd.Flags&(spec.Client|spec.Works) == spec.Client {
 		return "ERR " + cmd.Full + " needs a connection of its own"
 	}
-	if text := c.srv.checkKeys(cmd, c.Args); text != "" {
+	if text := checkKeys(c.srv, cmd, c.Args); text != "" {
 		return text
 	}
 	if c.subscribed() && !allowedWhileSubscribed(cmd) {
@@ -102,10 +112,96 @@ func (c *call) refusal(special uint32) string {
 	switch {
 	case special&specialLoading != 0 && cmd.Flags&spec.Loading == 0:
 		return errLoading
-	case special&specialMisconf != 0 && cmd.Flags&spec.Write != 0:
+	case special&specialMisconf != 0 && cmd.Flags&(spec.Write|spec.Quorum) != 0:
 		return *c.srv.misconf.Load()
 	}
 	return ""
+}
+
+// forbidden returns the error for a command that the user may not run, "" for others, and notes it in ACL LOG.
+func (c *call) forbidden(p phase) string {
+	r := c.Rights
+	if r == nil {
+		return ""
+	}
+	d := r.Check(&c.cmd.Command, c.Args)
+	if d.Reason == users.Allowed {
+		return ""
+	}
+	c.denied(d, p)
+	return d.Text(r.Name, p >= inScript)
+}
+
+// denied counts a denial and notes it in ACL LOG.
+func (c *call) denied(d users.Denial, p phase) {
+	c.srv.counters.denials[d.Reason].Add(1)
+	context := "toplevel"
+	switch p {
+	case queued, inExec:
+		context = "multi"
+	case inScript, inReadScript:
+		context = "lua"
+	}
+	c.note(auth.Event{Reason: d.Reason, Context: context, Object: d.Name(), User: c.Rights.Name})
+}
+
+// note notes an event in ACL LOG.
+func (c *call) note(e auth.Event) {
+	e.Client = "addr=" + httpAddr + " user=" + e.User
+	if c.client != nil {
+		e.Client = string(c.client.pub.AppendLine(nil, c.Now))
+	}
+	c.srv.auth.Log.Note(e, c.Now)
+}
+
+// allows reports whether a user may run the command on one key.
+func (c *command) allows(r *users.Rights, key []byte, how spec.Access) bool {
+	return r.MayRun(&c.Command) && r.MayUse(key, how)
+}
+
+// beginChange writes to the audit log that the command is to change something, in one of the ways there. It returns the error if the log is strict and cannot be
+// written, "" otherwise. It comes last, when nothing else refuses the command.
+func beginChange(c *call, way string) (text string) {
+	log := c.srv.opts.Audit
+	if !c.cmd.audited || log == nil || !audit.Changes(c.cmd.Full, c.Args) {
+		return ""
+	}
+	what := audit.What{From: c.From(), Way: way, Command: c.cmd.Full, Args: c.srv.redact.Args(&c.cmd.Command, c.Args)}
+	if c.Step == nil { // a step holds locks that looking at the engine takes
+		what.View = c.srv.audited.Of(c.cmd.Full, c.Args)
+	}
+	ch, err := log.Begin(c.Now, &what)
+	if err != nil {
+		return "MISCONF the audit log cannot be written, so nothing is changed (audit-log-strict): " + resp.Excerpt([]byte(spec.Plain(err)))
+	}
+	c.changes = append(c.changes, ch)
+	return ""
+}
+
+// auditScript is beginChange for a command that a script of c calls. A step that begins again makes its changes again, but they are written once.
+func (h *host) auditScript(c *call) (text string) {
+	if at := c.replayed; at < len(c.scripted) && c.scripted[at].Is(h.srv.redact.Args(&h.cmd.Command, h.Args)) {
+		c.replayed++
+		return ""
+	}
+	if text = beginChange(&h.call, "script"); len(h.changes) > 0 {
+		c.scripted = append(c.scripted[:c.replayed], h.changes...)
+		c.replayed, c.changes, h.changes = len(c.scripted), append(c.changes, h.changes...), nil
+	}
+	return text
+}
+
+// endChanges writes how the changes of the command have ended, which has replied with out.
+func endChanges(c *call, out []byte) {
+	result := "OK"
+	if c.Failed && len(out) > 0 {
+		first, _, _ := bytes.Cut(out[1:], []byte("\r\n"))
+		result = resp.Excerpt(first)
+	}
+	for _, ch := range c.changes {
+		ch.End(c.Now, result)
+	}
+	c.changes, c.scripted, c.replayed = nil, nil, 0
 }
 
 // held reports whether a pause holds the command back.
@@ -151,7 +247,7 @@ func (c *call) subscribed() bool {
 }
 
 // checkKeys returns the error for the keys of a command, "" if they are good.
-func (srv *Server) checkKeys(cmd *command, args [][]byte) (text string) {
+func checkKeys(srv *Server, cmd *command, args [][]byte) (text string) {
 	if !cmd.HasKeys() {
 		return ""
 	}

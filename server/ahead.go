@@ -50,7 +50,9 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	m := s.remembered
 	if m != nil && m.promising() {
 		if key := s.rd.NextOf(&m.shape, keyMost); key != nil {
-			m.missed = 0
+			if m.missed = 0; s.limited && !m.cmd.allows(s.call.Rights, key, m.cmd.FirstAccess()) {
+				return m.shape.With(key), nil, false
+			}
 			if m.planned && a.last == nil {
 				a.last = &m.plan
 			}
@@ -107,7 +109,7 @@ func admitAhead(s *session, args [][]byte, keyMost int) (cmd *command, at int) {
 	if cmd == nil || cmd.Flags&spec.Ahead == 0 || !cmd.ArityOK(len(args)) {
 		return nil, 0
 	}
-	if at = cmd.keyAhead(s, args); at == 0 || cmd.checkKey(args[at], keyMost) != "" {
+	if at = cmd.keyAhead(s, args); at == 0 || cmd.checkKey(args[at], keyMost) != "" || s.limited && !cmd.allows(s.call.Rights, args[at], cmd.Access(args, at)) {
 		return nil, 0
 	}
 	return cmd, at

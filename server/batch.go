@@ -11,8 +11,11 @@ import (
 	"sync/atomic"
 
 	"limitdb/resp"
+	"limitdb/server/auth"
 	"limitdb/server/clients"
 	"limitdb/server/handler"
+	"limitdb/server/users"
+	"limitdb/transport"
 )
 
 // Data runs every complete command of b and writes the replies once.
@@ -31,6 +34,9 @@ func (s *session) Data(b []byte) (more bool) {
 		s.conn.Close(clients.ErrCross)
 		return false
 	}
+	if s.certify {
+		certified(s)
+	}
 	s.rd.Feed(b)
 	if s.heavy && s.pending == nil {
 		s.heavy = false
@@ -39,6 +45,26 @@ func (s *session) Data(b []byte) (more bool) {
 	more = s.run()
 	s.finish()
 	return more
+}
+
+// certified makes the client the user whose name its certificate has, if there is one.
+func certified(s *session) {
+	s.certify = false
+	named, ok := s.conn.(transport.Certified)
+	if !ok {
+		return
+	}
+	name := named.CertifiedName()
+	if name == "" {
+		return
+	}
+	if r := s.srv.auth.Get(name); r != nil && r.On() {
+		become(s, r, true)
+		s.auto = false
+		return
+	}
+	s.srv.log.Info("the name in a client's certificate is no user's", "addr", s.pub.Addr(), "name", logged([]byte(name)))
+	s.call.note(auth.Event{Reason: users.Cert, Context: "toplevel", Object: logged([]byte(name)), User: logged([]byte(name))})
 }
 
 // Resume implements transport.Session.
@@ -74,6 +100,9 @@ func (s *session) resumed() bool {
 	}
 	if done {
 		s.call.Table = nil
+		if len(s.call.changes) > 0 {
+			endChanges(&s.call, s.call.Out[min(mark, len(s.call.Out)):])
+		}
 	}
 	if s.mute {
 		s.call.Out = s.call.Out[:min(mark, len(s.call.Out))]
@@ -114,9 +143,7 @@ func (s *session) begin() {
 	}
 	s.call.Now = s.srv.clock.Now()
 	s.slow, s.lastScript.loaded = 0, nil
-	if s.rd.lengths != s.srv.lengths.Load() {
-		s.rd.setLimits(s.srv, s.authed)
-	}
+	look(s)
 	if s.call.Out == nil {
 		s.call.Out = lendBuffer(&s.srv.buffers)
 	}
@@ -211,13 +238,6 @@ func (s *session) finish() {
 	}
 	s.pub.LastActive.Store(s.call.Now)
 	s.account()
-}
-
-// addTally moves the tally into the counters.
-func (s *session) addTally() {
-	if !s.tally.Empty() {
-		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.Now-s.slow)
-	}
 }
 
 // account publishes the sizes of the client's buffers and updates the sum of all clients'.

@@ -114,3 +114,26 @@ func BenchmarkPipelines(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDenied measures a decision that denies, in a pipeline of 16 on 1000 keys, while denials are kept or not.
+func BenchmarkDenied(b *testing.B) {
+	for _, kept := range []string{"0", "4096"} {
+		b.Run(kept, func(b *testing.B) {
+			const depth, keys = 16, 1000
+			ts := newTestServer(b, "recent-denials "+kept)
+			c := ts.client()
+			batches := make([][]byte, keys)
+			for k := range keys * depth {
+				batches[k/depth] = append(batches[k/depth], encode("RL.TAKE", fmt.Sprint("user:", k*7919%keys), "GCRA", "1/d")...)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i%depth == 0 {
+					ts.clock.Advance(1e6)
+					c.conn.out = c.conn.out[:0]
+					c.s.Data(batches[i/depth%len(batches)])
+				}
+			}
+		})
+	}
+}

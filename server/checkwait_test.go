@@ -123,6 +123,23 @@ func TestCheckGivesUp(t *testing.T) {
 	}
 }
 
+// A check that waits for its turn has been granted. Whatever ends the wait, the cost stays taken, and the reply says when the turn is.
+func TestCheckGivesUpItsTurn(t *testing.T) {
+	for _, test := range []struct{ unblock, want string }{
+		{"TIMEOUT", `[0 6 3 170 270 "paced"]`},
+		{"ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"},
+	} {
+		ts := withRules(t, "version: 1\nnamespaces: {shop: [{name: paced, limit: queue 10/s burst 5}, {name: all, limit: 100/s}]}")
+		c, admin := ts.client(), ts.client()
+		c.say("RL.CHECK shop 0 COST 2")
+		c.expect(test.unblock, c.say("RL.CHECK shop 0 WAIT 1h"), "")
+		ts.clock.Advance(30 * time.Millisecond)
+		admin.expect(test.unblock, admin.say(fmt.Sprintf("CLIENT UNBLOCK %d %s", c.s.pub.ID, test.unblock)), "1")
+		c.expect(test.unblock, c.woken(), test.want)
+		admin.expect("behind it", admin.say("RL.CHECK shop 0"), `[0 6 2 270 370 "paced"]`)
+	}
+}
+
 // rulesAre replaces the rules.
 func (ts *testServer) rulesAre(text string) {
 	ts.t.Helper()

@@ -59,19 +59,19 @@ func clientRows() []row {
 }
 
 // showQuery has CLIENT LIST show what the client that asks has sent: this command, and what follows.
-func (c *call) showQuery() {
+func showQuery(c *call) {
 	if s := c.client; s != nil {
 		s.pub.Buffered.Store(int64(s.rd.Size() + s.rd.Buffered()))
 	}
 }
 
 func clientInfo(c *call) {
-	c.showQuery()
+	showQuery(c)
 	c.Verbatim(string(c.client.pub.AppendLine(nil, c.srv.clock.Now())) + "\n")
 }
 
 func clientList(c *call) {
-	c.showQuery()
+	showQuery(c)
 	var list []byte
 	now := c.srv.clock.Now()
 	line := func(other *clients.Client) {
@@ -130,7 +130,7 @@ func clientType(word []byte) (keep func(*clients.Client) bool, text string) {
 
 func clientSetName(c *call) {
 	c.client.fwd.close() // the next one says the name
-	c.setText(&c.client.pub.Name, c.Args[2], errClientName)
+	setText(c, &c.client.pub.Name, c.Args[2], errClientName)
 }
 
 func clientGetName(c *call) {
@@ -144,16 +144,16 @@ func clientGetName(c *call) {
 func clientSetInfo(c *call) {
 	switch {
 	case resp.EqualFold(c.Args[2], "LIB-NAME"):
-		c.setText(&c.client.pub.LibName, c.Args[3], errLibName)
+		setText(c, &c.client.pub.LibName, c.Args[3], errLibName)
 	case resp.EqualFold(c.Args[2], "LIB-VER"):
-		c.setText(&c.client.pub.LibVer, c.Args[3], errLibVer)
+		setText(c, &c.client.pub.LibVer, c.Args[3], errLibVer)
 	default:
 		c.Fail("ERR Unrecognized option '" + resp.Excerpt(c.Args[2]) + "'")
 	}
 }
 
 // setText stores what the client says about itself and replies OK, or the error.
-func (c *call) setText(to *clients.Text, b []byte, wrong string) {
+func setText(c *call, to *clients.Text, b []byte, wrong string) {
 	if text := c.client.pub.Say(to, b, wrong); text != "" {
 		c.Fail(text)
 		return
@@ -201,19 +201,19 @@ func clientReply(c *call) {
 }
 
 func clientNoEvict(c *call) {
-	if on, ok := c.onOff(c.Args[2]); ok {
+	if on, ok := onOff(c, c.Args[2]); ok {
 		c.client.pub.Exempt(on)
 		c.OK()
 	}
 }
 
 func onOffOnly(c *call) {
-	if _, ok := c.onOff(c.Args[2]); ok {
+	if _, ok := onOff(c, c.Args[2]); ok {
 		c.OK()
 	}
 }
 
-func (c *call) onOff(word []byte) (on, ok bool) {
+func onOff(c *call, word []byte) (on, ok bool) {
 	switch {
 	case resp.EqualFold(word, "ON"):
 		return true, true
@@ -267,7 +267,7 @@ func clientKill(c *call) {
 			skipMe = resp.EqualFold(v, "YES")
 			continue
 		}
-		f, text := killFilter(words[0], v, c.srv.clock.Now())
+		f, text := killFilter(words[0], v, c.srv.clock.Now(), func(name string) bool { return c.srv.auth.Get(name) != nil })
 		if text != "" {
 			c.Fail(text)
 			return
@@ -299,7 +299,7 @@ func clientKill(c *call) {
 }
 
 // killFilter parses one filter of CLIENT KILL. If it fails, text is the error to reply with.
-func killFilter(word, v []byte, now int64) (f func(*clients.Client) bool, text string) {
+func killFilter(word, v []byte, now int64, isUser func(name string) bool) (f func(*clients.Client) bool, text string) {
 	value := string(v)
 	switch {
 	case resp.EqualFold(word, "ID"):
@@ -313,10 +313,10 @@ func killFilter(word, v []byte, now int64) (f func(*clients.Client) bool, text s
 	case resp.EqualFold(word, "LADDR"):
 		return func(c *clients.Client) bool { return clients.AddrText(c.Conn.LocalAddr(), c.Conn.LocalAddr()) == value }, ""
 	case resp.EqualFold(word, "USER"):
-		if value != "default" {
+		if !isUser(value) {
 			return nil, fmt.Sprintf(errNoSuchUser, resp.Excerpt(v))
 		}
-		return func(*clients.Client) bool { return true }, ""
+		return func(c *clients.Client) bool { return c.UserName() == value }, ""
 	case resp.EqualFold(word, "TYPE"):
 		return clientType(v)
 	case resp.EqualFold(word, "MAXAGE"):

@@ -16,12 +16,12 @@ func TestCommandInfo(t *testing.T) {
 			`"find_keys" ["type" "range" "spec" ["lastkey" ` + last + ` "keystep" 1 "limit" 0]]]]`
 	}
 	c.steps(ts,
-		[2]string{"COMMAND INFO cl.throttle nosuch", `[["cl.throttle" -5 [write fast] 1 1 1 [@write @fast] [] ` + keySpec("RW access update", "1", "0") + ` []] nil]`},
+		[2]string{"COMMAND INFO cl.throttle nosuch", `[["cl.throttle" -5 [write fast] 1 1 1 [@limit @write @fast] [] ` + keySpec("RW access update", "1", "0") + ` []] nil]`},
 		[2]string{"COMMAND INFO Del", `[["del" -2 [write fast] 1 -1 1 [@keyspace @write @fast] [] ` + keySpec("RM delete", "1", "-1") + ` []]]`},
 		[2]string{"COMMAND INFO memory|USAGE config|nosuch get|x", `[["memory|usage" -3 [readonly] 2 2 1 [@read @slow] [] ` + keySpec("RO", "2", "0") + ` []] nil nil]`},
 		[2]string{"COMMAND INFO spublish", `[["spublish" 3 [pubsub loading stale fast] 1 1 1 [@pubsub @fast] [] ` + keySpec("not_key", "1", "0") + ` []]]`},
-		[2]string{"COMMAND INFO rl.check", `[["rl.check" -3 [write blocking fast] 1 1 1 [@write @blocking @fast] [] ` + keySpec("not_key", "1", "0") + ` []]]`},
-		[2]string{"COMMAND INFO rl.rules|get rl.rules|list", `[["rl.rules|get" -3 [readonly] 2 2 1 [@read @slow] [] ` + keySpec("not_key", "2", "0") + ` []] ["rl.rules|list" -2 [readonly] 0 0 0 [@read @slow] [] [] []]]`},
+		[2]string{"COMMAND INFO rl.check", `[["rl.check" -3 [write blocking fast] 1 1 1 [@limit @rules @write @blocking @fast] [] ` + keySpec("not_key", "1", "0") + ` []]]`},
+		[2]string{"COMMAND INFO rl.rules|get rl.rules|list", `[["rl.rules|get" -3 [readonly] 2 2 1 [@rules @read @slow] [] ` + keySpec("not_key", "2", "0") + ` []] ["rl.rules|list" -2 [readonly] 0 0 0 [@rules @read @slow] [] [] []]]`},
 		[2]string{"COMMAND INFO config|get", `[["config|get" -3 [admin loading stale] 0 0 0 [@admin @dangerous @slow] [] [] []]]`},
 		[2]string{"COMMAND INFO slowlog", `[["slowlog" -2 [] 0 0 0 [@slow] [] [] [` +
 			`["slowlog|get" -2 [admin loading stale] 0 0 0 [@admin @dangerous @slow] [] [] []] ` +
@@ -50,7 +50,7 @@ func TestCommandInfoTypes(t *testing.T) {
 	c := newTestServer(t).client()
 	c.do("HELLO", "3")
 	got := c.raw(string(encode("COMMAND", "INFO", "RL.PEEK", "nosuch")))
-	want := "*2\r\n*10\r\n$7\r\nrl.peek\r\n:-4\r\n~2\r\n+readonly\r\n+fast\r\n:1\r\n:1\r\n:1\r\n~2\r\n+@read\r\n+@fast\r\n~0\r\n" +
+	want := "*2\r\n*10\r\n$7\r\nrl.peek\r\n:-4\r\n~2\r\n+readonly\r\n+fast\r\n:1\r\n:1\r\n:1\r\n~3\r\n+@limit\r\n+@read\r\n+@fast\r\n~0\r\n" +
 		"~1\r\n%3\r\n$5\r\nflags\r\n~2\r\n+RO\r\n+access\r\n$12\r\nbegin_search\r\n%2\r\n$4\r\ntype\r\n$5\r\nindex\r\n$4\r\nspec\r\n%1\r\n$5\r\nindex\r\n:1\r\n" +
 		"$9\r\nfind_keys\r\n%2\r\n$4\r\ntype\r\n$5\r\nrange\r\n$4\r\nspec\r\n%3\r\n$7\r\nlastkey\r\n:0\r\n$7\r\nkeystep\r\n:1\r\n$5\r\nlimit\r\n:0\r\n~0\r\n_\r\n"
 	if got != want {

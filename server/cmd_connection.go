@@ -9,6 +9,7 @@ import (
 	"limitdb/server/handler"
 	"limitdb/server/redact"
 	"limitdb/server/spec"
+	"limitdb/server/users"
 )
 
 // The connection itself.
@@ -71,7 +72,7 @@ func reset(c *call) {
 	c.client.pub.RESP3.Store(false)
 	c.client.pub.Say(&c.client.pub.Name, nil, errClientName)
 	c.client.pub.Exempt(false)
-	c.client.setAuthed(c.srv.auth.Open())
+	become(c.client, c.srv.auth.Default(), c.srv.auth.Open())
 	c.Simple("RESET")
 }
 
@@ -80,7 +81,7 @@ func authCommand(c *call) {
 		c.Fail(spec.ErrSyntax)
 		return
 	}
-	user, pass := []byte("default"), c.Args[len(c.Args)-1]
+	user, pass := []byte(users.Default), c.Args[len(c.Args)-1]
 	if len(c.Args) == 3 {
 		user = c.Args[1]
 	}
@@ -97,10 +98,11 @@ func (c *call) login(user, pass []byte, then func()) {
 	srv := c.srv
 	from := c.client.conn.RemoteAddr()
 	g := &guess{call: c, of: c.cmd, attempt: auth.NewAttempt(user, pass), user: logged(user), then: then}
-	if !srv.auth.Open() && string(user) == srv.auth.Password() {
+	if srv.auth.IsPassword(user) {
 		g.user = redact.Text // it is in the wrong place
 	}
-	g.compared = srv.auth.Knows(from, c.Now) || srv.auth.Open()
+	g.guarded = srv.auth.Needs(string(user))
+	g.compared = srv.auth.Knows(from, c.Now) || !g.guarded
 	if g.compared && g.enter() {
 		return
 	}
@@ -129,6 +131,7 @@ type guess struct {
 	of       *command // that makes it
 	attempt  *auth.Attempt
 	user     string // for the log
+	guarded  bool   // the user must give a password
 	until    int64  // ns of Unix time, when it is its turn
 	compared bool   // and the password is wrong
 	then     func() // replies if the password is right
@@ -148,16 +151,19 @@ func (g *guess) resume(s *session) bool {
 // enter authenticates the client and calls then if the password is right, and reports whether it is.
 func (g *guess) enter() bool {
 	srv, s := g.srv, g.client
-	if !srv.auth.Right(g.attempt) {
+	rights := srv.auth.Right(g.attempt)
+	if rights == nil {
 		srv.counters.authFailures.Add(1)
 		srv.log.Info("AUTH failed", "addr", s.pub.Addr(), "user", g.user)
+		g.note(auth.Event{Reason: users.Auth, Context: "toplevel", Object: g.of.Name, User: g.user})
 		return false
 	}
-	if !srv.auth.Open() {
+	if g.guarded {
 		srv.auth.Enter(s.conn.RemoteAddr(), g.Now, s.knows)
 		s.knows = true
 	}
-	s.setAuthed(true)
+	become(s, rights, true)
+	s.auto = false
 	g.then()
 	return true
 }
@@ -195,19 +201,19 @@ func hello(c *call) {
 		}
 	}
 	name = bytes.Clone(name) // the client may wait
-	greet := func() { c.greet(proto, name) }
+	welcome := func() { greet(c, proto, name) }
 	switch {
 	case user != nil:
-		c.login(user, pass, greet)
+		c.login(user, pass, welcome)
 	case !c.client.authed:
 		c.Fail(errHelloNoAuth)
 	default:
-		greet()
+		welcome()
 	}
 }
 
 // greet sets the protocol and, unless it is nil, the name of a client, and replies to its HELLO.
-func (c *call) greet(proto resp.Proto, name []byte) {
+func greet(c *call, proto resp.Proto, name []byte) {
 	if name != nil {
 		c.client.pub.Say(&c.client.pub.Name, name, errClientName)
 	}

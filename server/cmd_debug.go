@@ -43,7 +43,7 @@ func debugRows() []row {
 }
 
 // mayDebug reports whether the client may use DEBUG. If not, it replies with the error.
-func (c *call) mayDebug() bool {
+func mayDebug(c *call) bool {
 	who := c.srv.set.DebugCommand.Get()
 	if who == "no" || who == "local" && !clients.IsLocal(c.client.conn.RemoteAddr()) {
 		c.Fail(errDebugRefused)
@@ -53,7 +53,7 @@ func (c *call) mayDebug() bool {
 }
 
 func debugSleep(c *call) {
-	if !c.mayDebug() {
+	if !mayDebug(c) {
 		return
 	}
 	seconds, err := strconv.ParseFloat(string(c.Args[2]), 64)

@@ -12,8 +12,10 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/resp"
 	"limitdb/server/clients"
+	"limitdb/server/history"
 	"limitdb/server/info"
 	"limitdb/server/pubsub"
+	"limitdb/server/users"
 )
 
 // infoSections are the sections of INFO in their order, with the fields that Redis' tools read.
@@ -297,6 +299,7 @@ func (t *infoText) rules() {
 	t.Field("rules_source", source)
 	t.Field("rules_sum", hex.EncodeToString(sum[:8]))
 	t.Field("rules_in_force_since", st.Since/int64(time.Second))
+	t.Field("rules_domains", len(t.srv.rules.Domains()))
 	t.Field("rules_loads", st.Loaded)
 	t.Field("rules_failed_loads", st.Failed)
 	t.Field("rules_last_load_status", status)
@@ -329,6 +332,9 @@ func (t *infoText) values() []statValue {
 		{"client_output_buffer_limit_disconnections", srv.clients.Closed.Of(clients.ErrOutput)},
 		{"client_timeout_disconnections", srv.clients.Closed.Of(clients.ErrIdle, clients.ErrAuthTime, clients.ErrCommandTime, clients.ErrWriteTime)},
 		{"acl_access_denied_auth", c.authFailures.Load()},
+		{"acl_access_denied_cmd", c.denials[users.Command].Load()},
+		{"acl_access_denied_key", c.denials[users.Key].Load()},
+		{"acl_access_denied_channel", c.denials[users.Channel].Load()},
 		{"protocol_errors", c.protocolErrors.Load()},
 		{"cross_protocol_connections", c.crossProtocol.Load()},
 		{"unknown_commands", c.unknown.Load()},
@@ -341,6 +347,10 @@ func (t *infoText) values() []statValue {
 		{"decisions_refused_oom", e.Refused},
 		{"decisions_forgiven_ns", e.Forgiven},
 		{"decisions_waited", e.Waited},
+		{"holds_taken", e.HoldsTaken},
+		{"holds_settled", e.HoldsSettled},
+		{"holds_over", e.HoldsOver},
+		{"holds_returned", e.HoldsReturned},
 	}
 }
 
@@ -374,4 +384,39 @@ func (srv *Server) Figures() stats.Server {
 		SlowlogEntries: srv.slowlog.Len(), SlowCommands: srv.slowlog.Total(),
 	}
 	return f
+}
+
+// nodeName returns the id of this node, "" for a server that stands alone.
+func nodeName(srv *Server) string {
+	if srv.opts.Replication == nil {
+		return ""
+	}
+	id, _ := srv.opts.Replication.Leader()
+	return id
+}
+
+// historyFigures returns what the history keeps.
+func historyFigures(srv *Server) history.Figures {
+	e := srv.states().Stats()
+	f := history.Figures{
+		Allowed: e.Allowed + srv.Rules().Free(), Limited: e.Limited, Shadow: srv.Rules().Shadowed(), Expired: e.Expired, Evicted: e.Evicted,
+		Keys: e.Keys, Bytes: e.Bytes, MaxBytes: srv.set.MaxMemory.Get(),
+		Clients: int64(srv.clients.Near()), MaxClients: srv.set.MaxClients.Get(), Waiting: e.Waiting,
+	}
+	for _, name := range decides {
+		times := srv.counts.Command(srv.table.find([]byte(name)).ID).Latency
+		f.Times.Add(&times)
+	}
+	return f
+}
+
+// decides has the commands that decide.
+var decides = [...]string{"CL.THROTTLE", "GCRA", "RL.TAKE", "RL.TAKEALL", "RL.CHECK", "RL.PEEK", "RL.RESERVE"}
+
+// checkTimes returns how long the checks in each namespace took.
+func checkTimes(srv *Server) (all []history.Checks) {
+	for _, c := range srv.Rules().Checks() {
+		all = append(all, history.Checks{Namespace: c.Namespace, Times: c.Took})
+	}
+	return all
 }

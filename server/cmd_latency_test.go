@@ -59,7 +59,7 @@ func TestCountersPerLoop(t *testing.T) {
 	stripe := func(loop int) *stats.Stripe {
 		c := ts.client()
 		c.conn.loop = loop
-		return ts.counts.Stripe(ts.laneOf(c.conn, c.s.pub.ID))
+		return ts.counts.Stripe(laneOf(ts.Server, c.conn, c.s.pub.ID))
 	}
 	loops := ts.counts.Stripes() / 2
 	seen := map[*stats.Stripe]bool{}

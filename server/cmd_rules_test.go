@@ -12,6 +12,7 @@ import (
 	"limitdb/resp"
 	"limitdb/rules"
 	"limitdb/server/rulebook"
+	"limitdb/server/spec"
 )
 
 // later runs a command that works in the background, and returns its reply as line renders it.
@@ -55,7 +56,7 @@ func TestRules(t *testing.T) {
 		[]string{"RL.RULES", "SET", "a", "y", "limit: 1/m\nmatch: {m: GET}", `["added" ["a/y"] "changed" [] "removed" [] "same" 1]`},
 		[]string{"RL.RULES", "MODE", "a", "y", "Shadow", "OK"},
 		[]string{"RL.RULES", "LIST", `["a"]`},
-		[]string{"RL.RULES", "LIST", "a", `[["name" "x" "mode" "enforce" "limit" "GCRA 10/m" "key" ["u"] "candidate" ""] ["name" "y" "mode" "shadow" "limit" "GCRA 1/m" "key" [] "candidate" ""]]`},
+		[]string{"RL.RULES", "LIST", "a", `[["name" "x" "mode" "enforce" "limit" "GCRA 10/m" "key" ["u"] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" ""] ["name" "y" "mode" "shadow" "limit" "GCRA 1/m" "key" [] "candidate" "" "match" ["m" "GET"] "except" [] "plans" [] "overrides" 0 "cost" ""]]`},
 		[]string{"RL.RULES", "GET", "a", "y", `"name: y\nlimit: 1/m\nmatch: {m: GET}\nmode: shadow\n"`},
 		[]string{"RL.RULES", "DEL", "a", "y", `["added" [] "changed" [] "removed" ["a/y"] "same" 1]`},
 		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {b: [{name: z, limit: 1/m}]}", `["added" ["b/z"] "changed" [] "removed" ["a/x"] "same" 0]`},
@@ -88,6 +89,9 @@ func TestRulesErrors(t *testing.T) {
 	c := ts.client()
 	c.inTurn(
 		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {a: [{name: x, limit: 1/q}]}", `-ERR the rules stay as they are: line 2, column 35: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
+		[]string{"RL.RULES", "VALIDATE", "b", "w", "limit: 3/m", `["added" ["b/w"] "changed" [] "removed" [] "same" 1]`},
+		[]string{"RL.RULES", "VALIDATE", "b", "w", "limit: 3/q", `-ERR the rules stay as they are: line 1, column 8: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
+		[]string{"RL.RULES", "VALIDATE", "b", "w", "-ERR wrong number of arguments for 'rl.rules|validate' command"},
 		[]string{"RL.RULES", "VALIDATE", "[", "-ERR the rules stay as they are: line 1, column 1: did not find expected node content"},
 		[]string{"RL.RULES", "SET", "a", "x", "{name: y, limit: 1/m}", "-ERR the rule has another name"},
 		[]string{"RL.RULES", "SET", "a", "y", "{limits: 1/m}", `-ERR the rules stay as they are: line 1, column 2: a rule has no field "limits"; did you mean "limit"?`},
@@ -97,7 +101,7 @@ func TestRulesErrors(t *testing.T) {
 		[]string{"RL.RULES", "GET", "b", "-NORULE there is no such rule"},
 		[]string{"RL.RULES", "MODE", "a", "x", "on", `-ERR mode must be enforce, shadow or off: "on"`},
 		[]string{"RL.RULES", "MODE", "a", "y", "off", "-NORULE there is no such rule"},
-		[]string{"RL.RULES", "RELOAD", "-ERR there is no rules-file: use RL.RULES LOAD or SET"},
+		[]string{"RL.RULES", "RELOAD", "-ERR there is no rules-file and no envoy-rules-dir: use RL.RULES LOAD or SET"},
 		[]string{"RL.RULES", "LIST", "b", `-NORULE no rules are in that namespace: "b"`},
 		[]string{"RL.CHECK", "a", "0", `[0 1 0 -1 60000 "x"]`},
 	)
@@ -221,6 +225,44 @@ func TestTooMuchWorkOnRules(t *testing.T) {
 	c.inTurn([]string{"RL.RULES", "LOAD", text, `["added" [] "changed" [] "removed" [] "same" 1]`})
 }
 
+// TestDomains checks where domains come from, and what commands on rules say of them.
+func TestDomains(t *testing.T) {
+	const tree = "descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]"
+	ts := withRules(t, "version: 1\nnamespaces: {r: [{name: x, limit: 1/m}], both: {"+tree+"}}")
+	var log strings.Builder
+	ts.rules.Log = slog.New(slog.NewTextHandler(&log, nil))
+	files, err := []rules.File{{Name: "a.yaml", Text: []byte("domain: both\n")}, {Name: "b.yaml", Text: []byte("domain: b\n" + tree)}}, error(nil)
+	ts.rules.Source.ReadDomains = func() ([]rules.File, error) { return files, err }
+	c := ts.client()
+	c.inTurn(
+		[]string{"RL.RULES", "RELOAD", `["added" ["both" "b"] "changed" [] "removed" [] "same" 0]`},
+		[]string{"RL.RULES", "LIST", `["r" "both" "b"]`},
+		[]string{"RL.RULES", "LIST", "b", `-NORULE that namespace has a tree of descriptors, which is for requests over gRPC: "b"`},
+		[]string{"RL.CHECK", "both", "0", `-NORULE that namespace has a tree of descriptors, which is for requests over gRPC: "both"`},
+		[]string{"RL.RULES", "GET", "both", `"` + strings.ReplaceAll("{"+tree+"}", `"`, `\"`) + `\n"`},
+		[]string{"RL.RULES", "SET", "both", "x", "limit: 1/m", "-ERR the namespace has a tree of descriptors, so it has no rules: change the whole file, with RL.RULES LOAD"},
+		[]string{"RL.RULES", "DEL", "both", "x", "-NORULE there is no such rule"},
+	)
+	if d := ts.rules.Domain("both"); d == nil || d.Limits() != 1 {
+		t.Error("the rules' own domain does not come first")
+	}
+	sum := ts.rules.DomainsSum()
+	files[1].Text = []byte("domain: b\ndescriptors: 1")
+	c.inTurn([]string{"RL.RULES", "RELOAD", `-ERR the rules stay as they are: b.yaml: line 2, column 14: descriptors must be a list, not "1"`})
+	if st := ts.rules.Status(); st.Problem == "" || st.Failed != 1 || st.Loaded != 2 || ts.rules.Domain("b").Limits() != 1 || ts.rules.DomainsSum() != sum {
+		t.Errorf("%+v", st)
+	}
+	files[1].Text = []byte("domain: both")
+	c.inTurn([]string{"RL.RULES", "RELOAD", `-ERR b.yaml: the domain \"both\" is in a.yaml already: put both trees into one file`})
+	files = []rules.File{{Name: "c.yaml", Text: []byte("domain: b\ndescriptors: [{key: k, rate_limit: {unit: day, shadow_mode: true}}]")}}
+	c.inTurn([]string{"RL.RULES", "RELOAD", `["added" [] "changed" ["b"] "removed" ["both"] "same" 0]`})
+	if st := ts.rules.Status(); st.Problem != "" || ts.rules.DomainsSum() == sum || !strings.Contains(log.String(), "c.yaml: line 2: shadow_mode has no effect in rate_limit") {
+		t.Errorf("%+v %s", st, log.String())
+	}
+	err = errors.New("it is gone")
+	c.inTurn([]string{"RL.RULES", "RELOAD", "-ERR reading envoy-rules-dir: it is gone"})
+}
+
 // TestRulesInAClusterWait checks that the reply to a change of the rules waits for a majority of the nodes, also with
 // raft-ack leader, and that a node that no longer leads changes nothing.
 func TestRulesInAClusterWait(t *testing.T) {
@@ -254,25 +296,35 @@ func TestRulesInAClusterWait(t *testing.T) {
 	}
 }
 
-// TestRuleModeWaits sets a mode as the dashboard does.
-func TestRuleModeWaits(t *testing.T) {
+// TestRulesOverHTTP changes rules as the dashboard does: the change is durable when Do returns.
+func TestRulesOverHTTP(t *testing.T) {
 	ts, p := newNode(t)
 	if _, err := ts.rules.Load([]byte("version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	mode := func(ctx context.Context, mode string) (string, error) {
+		out, err := ts.Do(ctx, []byte("RL.RULES"), []byte("MODE"), []byte("a"), []byte("x"), []byte(mode))
+		return string(out), err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := ts.SetRuleMode(ctx, "a", "x", rules.Shadow); !errors.Is(err, context.Canceled) {
-		t.Errorf("the change did not wait: %v", err)
+	if got, err := mode(ctx, "shadow"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the change did not wait: %q, %v", got, err)
 	}
 	p.endWaits(nil)
 	p.holds.Store(false)
-	if err := ts.SetRuleMode(context.Background(), "a", "x", rules.Off); err != nil {
-		t.Error(err)
+	if got, err := mode(t.Context(), "off"); err != nil || got != "+OK\r\n" {
+		t.Error(got, err)
+	}
+	if got := overHTTP(t, ts.Server, "RL.RULES", "GET", "a", "x"); got.Text != "{name: x, limit: 1/m, mode: off}\n" {
+		t.Errorf("%q", got.Text)
+	}
+	if got := overHTTP(t, ts.Server, "RL.RULES", "MODE", "a", "x", "no"); got.Text != `ERR mode must be enforce, shadow or off: "no"` {
+		t.Errorf("%q", got.Text)
 	}
 	p.turn = 0
-	if err := ts.SetRuleMode(context.Background(), "a", "x", rules.Enforce); !errors.Is(err, ErrNotLeading) {
-		t.Error(err)
+	if got, err := mode(t.Context(), "enforce"); err != nil || got != "-"+spec.ErrNoLeader+"\r\n" {
+		t.Error(got, err)
 	}
 	if got := ts.rules.Set().Rules()[0].Mode; got != rules.Off {
 		t.Error(got)

@@ -97,6 +97,53 @@ func TestCommandsOfScriptsAreCounted(t *testing.T) {
 	}
 }
 
+// What a step counts, it counts once, even if it begins again for a key that a script has not named; and also if it is not stored.
+func TestAStepCountsOnce(t *testing.T) {
+	const nine = "for _, w in ipairs({'GET', 'STRLEN', 'TTL', 'PTTL', 'TYPE', 'EXISTS', 'INCR', 'DECR', 'PERSIST'}) do redis.call(w, KEYS[1]) end "
+	for _, tt := range []struct {
+		name   string
+		steps  [][]string
+		counts []string // lines of INFO
+	}{
+		{
+			"a script that begins again", [][]string{{"EVAL", nine + "redis.pcall('HGET', KEYS[1], 'x') return redis.call('GET', 'undeclared')", "1", "k"}},
+			[]string{"cmdstat_get:calls=2,", "cmdstat_type:calls=1,", "cmdstat_hget:calls=1,", "errorstat_WRONGTYPE:count=1\r", "total_error_replies:1\r"},
+		},
+		{
+			"EXEC that begins again after a script", [][]string{
+				{"SET", "k", "v"},
+				{"MULTI"},
+				{"HGET", "k", "x"},
+				{"EVAL", "redis.pcall('INCR', KEYS[1]) return redis.call('STRLEN', KEYS[1])", "1", "k"},
+				{"EVAL", "return redis.call('TYPE', 'undeclared')", "0"},
+				{"EXEC"},
+			},
+			[]string{"cmdstat_hget:calls=1,", "cmdstat_incr:calls=1,", "cmdstat_strlen:calls=1,", "cmdstat_type:calls=1,", "cmdstat_eval:calls=2,", "errorstat_ERR:count=1\r", "errorstat_WRONGTYPE:count=1\r", "total_error_replies:2\r"},
+		},
+		{
+			"a script that the server ends", [][]string{{"EVAL", "redis.call('SET', KEYS[1], 'v') redis.pcall('INCR', KEYS[1]) while true do end", "1", "k"}},
+			[]string{"cmdstat_set:calls=1,", "cmdstat_incr:calls=1,", "errorstat_ERR:count=2\r", "total_error_replies:2\r"},
+		},
+		{
+			"errors one after the other", [][]string{{"SET", "k", "v"}, {"INCR", "k"}, {"HGET", "k", "x"}, {"INCR", "k"}},
+			[]string{"cmdstat_incr:calls=2,", "errorstat_ERR:count=2\r", "errorstat_WRONGTYPE:count=1\r", "total_error_replies:3\r"},
+		},
+	} {
+		ts := newTestServer(t)
+		ts.bounds.Steps = 10_000
+		c := ts.client()
+		for _, words := range tt.steps {
+			c.do(words...)
+		}
+		got := c.do("INFO", "everything").Text
+		for _, want := range tt.counts {
+			if !strings.Contains(got, "\n"+want) {
+				t.Errorf("%s: no %q in %s", tt.name, want, got)
+			}
+		}
+	}
+}
+
 func TestScriptCache(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

@@ -27,7 +27,7 @@ func serverRows() []row {
 			c.Texts([]string{strconv.FormatInt(c.Now/1e9, 10), strconv.FormatInt(c.Now/1e3%1e6, 10)})
 		}),
 		clock,
-		cmd("MONITOR", 1, spec.Client|spec.Admin|spec.Loading, "Streams every command that the server runs from now on, to at most 32 clients at a time. It cuts long arguments and long lists of them.",
+		cmd("MONITOR", 1, spec.AllKeys|spec.Client|spec.Admin|spec.Loading, "Streams every command that the server runs from now on, to at most 32 clients at a time. It cuts long arguments and long lists of them.",
 			monitorCommand),
 		cmd("SHUTDOWN", -1, spec.Client|spec.NoMulti|spec.Admin|spec.Loading, "Stops the server.", shutdown,
 			spec.OneOf("save-selector", spec.Word("NOSAVE"), spec.Word("SAVE")), spec.Optional(spec.Word("NOW")), spec.Optional(spec.Word("FORCE"))),

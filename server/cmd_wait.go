@@ -27,7 +27,7 @@ func wait(c *call) {
 		c.Fail(spec.ErrNotInt)
 		return
 	}
-	if !c.goodTimeout(c.Args[2]) {
+	if !goodTimeout(c, c.Args[2]) {
 		return
 	}
 	r := c.srv.opts.Replication
@@ -97,11 +97,11 @@ func waitAOFCommand(c *call) {
 		c.Fail(errWaitAOFRange)
 	case replicas < 0:
 		c.Fail(errNumReplicas)
-	case !c.goodTimeout(c.Args[3]):
-	case local == 1 && !c.logged():
+	case !goodTimeout(c, c.Args[3]):
+	case local == 1 && !hasLog(c):
 		c.Fail(errWaitAOF)
 	case local == 1:
-		c.waitSync(c.Args[3])
+		waitSync(c, c.Args[3])
 	default:
 		c.Array(2)
 		c.Int(0)
@@ -109,12 +109,12 @@ func waitAOFCommand(c *call) {
 	}
 }
 
-// logged reports whether a log is kept.
-func (c *call) logged() bool { return c.srv.durable.Figures().Log }
+// hasLog reports whether a log is kept.
+func hasLog(c *call) bool { return c.srv.durable.Figures().Log }
 
 // waitSync replies 1 and 0 when everything until now is durable. It replies 0 and 0 if that
 // fails or takes longer than timeout, in milliseconds, 0 for no timeout.
-func (c *call) waitSync(timeout []byte) {
+func waitSync(c *call, timeout []byte) {
 	ms, _ := resp.ParseInt(timeout) // goodTimeout has checked it
 	d, gone := &c.srv.durable, c.client.leaves()
 	c.Client.Background(func() error {
@@ -138,7 +138,7 @@ const maxWait = 24 * time.Hour
 var errLate = errors.New("it takes too long")
 
 // goodTimeout reports whether arg is a timeout in milliseconds. If not, it replies with an error.
-func (c *call) goodTimeout(arg []byte) bool {
+func goodTimeout(c *call, arg []byte) bool {
 	ms, ok := resp.ParseInt(arg)
 	switch {
 	case !ok:

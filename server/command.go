@@ -6,6 +6,7 @@ import (
 	"limitdb/engine"
 	"limitdb/known"
 	"limitdb/resp"
+	"limitdb/server/audit"
 	"limitdb/server/handler"
 	"limitdb/server/table"
 	"limitdb/server/values"
@@ -17,7 +18,8 @@ type row = handler.Row[call]
 // A command is a row in the table, with its subcommands.
 type command struct {
 	row
-	subs []command
+	subs    []command
+	audited bool // see package audit
 }
 
 // newCommand makes the command of a row. Without work, a row is a container or HELP.
@@ -97,11 +99,14 @@ type call struct {
 	cmd    *command
 	values.Call
 
-	txn     handler.Txn // of the step that the call has begun
-	since   int64       // when the last command of several ended, from which the next one's time counts; 0: it is by itself
-	started int64       // when something long began in a command that is SelfTimed; 0: nothing did
-	script  *known.Run  // of the known scripts that the client has run; nil: none yet
-	called  []byte      // lines of MONITOR about what a script has called
+	txn      handler.Txn     // of the step that the call has begun
+	since    int64           // when the last command of several ended, from which the next one's time counts; 0: it is by itself
+	started  int64           // when something long began in a command that is SelfTimed; 0: nothing did
+	script   *known.Run      // of the known scripts that the client has run; nil: none yet
+	called   []byte          // lines of MONITOR about what a script has called
+	changes  []*audit.Change // of the command, and of what it runs, in the audit log, which have not ended
+	scripted []*audit.Change // those of changes that scripts make in the step
+	replayed int             // how many of them the step has made again, since it began again
 }
 
 // newCall returns a call at a time, which replies in a version of the protocol.
@@ -121,6 +126,7 @@ func (c *call) inTransaction(keys [][]byte, fn func(t *handler.Txn) bool) (ok bo
 	c.Step = t
 	err = c.States().UpdateAt(c.Place, c.Now, keys, func(et *engine.Txn) error {
 		t.Begin(et)
+		c.replayed = 0
 		if t.Cancelled != nil {
 			return t.Cancelled
 		}
@@ -134,6 +140,12 @@ func (c *call) inTransaction(keys [][]byte, fn func(t *handler.Txn) bool) (ok bo
 	})
 	c.Step = nil
 	t.Over(c.inner(), err == nil)
+	if t.Counted != nil {
+		t.Counted.Flush(c.srv.counts.Stripe(c.Lane), &c.Errors)
+		if t.Counted.Large() {
+			t.Counted = nil
+		}
+	}
 	c.Spare()
 	if err == errAborted {
 		return false, nil
@@ -146,6 +158,9 @@ var errAborted = errors.New("server: the transaction is aborted")
 
 // commandKeys returns the keys of the command.
 func (c *call) commandKeys() [][]byte {
+	if c.cmd.FirstKey == 1 && c.cmd.LastKey == 1 { // most commands
+		return c.Args[1:2:2]
+	}
 	from, to, step := c.cmd.KeyRange(c.Args)
 	if step == 1 {
 		return c.Args[from:to:to]

@@ -43,6 +43,8 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.auth.Delayed.Release(now)
 			srv.leaderless.Wake()
 			srv.rates.Sample(now, srv.counts.Traffic())
+			srv.rules.Look(now)
+			srv.history.Look(now)
 			_, heap, _ := srv.memory.Read(now)
 			srv.memory.Peak(heap + uint64(srv.states().Bytes()))
 		}

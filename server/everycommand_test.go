@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"limitdb/engine"
+	"limitdb/hold"
 	"limitdb/internal/journal"
 	"limitdb/internal/testlengths"
 	"limitdb/limit"
@@ -349,12 +350,25 @@ func live(t testing.TB, e *engine.Engine, now int64) (all, bare map[string]strin
 		if rest = more; limit.Expires(kind, state) <= now {
 			continue
 		}
-		all[string(r.Key)] = string(rune(r.Kind)) + string(r.State)
+		key := string(r.Key)
+		if kind == limit.HOLDS {
+			key += " and beside it"
+		}
+		all[key] = string(rune(r.Kind)) + string(r.State)
+		if kind == limit.HOLDS { // its index is by a seed of the server's own
+			text := string(rune(kind))
+			hold.Set(state).Each(now, func(e *hold.Entry) bool {
+				text += fmt.Sprintf("%q %v %d %d %d %d %x\n", e.ID, e.Status, e.Until, e.Rest, e.Back, e.Amount, e.Limit)
+				return true
+			})
+			bare[key] = text
+			continue
+		}
 		state = bytes.Clone(state)
 		if head := journal.HeadSize(byte(kind.Recorded(state))); head > 0 {
 			journal.SetRevision(state[:head], 0)
 		}
-		bare[string(r.Key)] = string(rune(kind)) + string(state)
+		bare[key] = string(rune(kind)) + string(state)
 	}
 	return all, bare
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"limitdb/server/audit"
 	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/keys"
@@ -27,6 +28,9 @@ func (srv *Server) newCommands() *commands {
 			t.Add(&c.Command, subs)
 		}
 	}
+	for _, c := range all.rows {
+		c.audited = audit.Is(c.Full)
+	}
 	return all
 }
 
@@ -50,9 +54,10 @@ func (srv *Server) families(t *table.Table) [][]row {
 		adapted(srv.opts.Backups.Rows(), (*call).inner),
 		configRows(),
 		debugRows(),
-		adapted(srv.auth.Rows(t.Categories), (*call).inner),
+		adapted(srv.auth.Rows(t.Categories, srv.opts.Replication, srv.opts.Users.Keep != nil), (*call).inner),
 		adapted(srv.slowlog.Rows(), (*call).inner),
 		adapted(srv.latency.Rows(), (*call).inner),
+		adapted(srv.history.Rows(), (*call).inner),
 		adapted(srv.memory.Rows(srv.clients), (*call).inner),
 		adapted(t.Rows(), (*call).inner),
 		adapted(srv.opts.Replication.Rows(func() error { return srv.durable.Snapshot() }), (*call).inner),

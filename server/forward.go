@@ -208,7 +208,7 @@ func (f *forwarding) send() bool {
 // portrait describes the client for the leader.
 func portrait(s *session) *uplink.Client {
 	remote, local := s.conn.RemoteAddr(), s.conn.LocalAddr()
-	c := &uplink.Client{TLS: s.conn.TLS(), RESP3: s.call.Proto == resp.RESP3, Name: s.pub.Name.String()}
+	c := &uplink.Client{TLS: s.conn.TLS(), RESP3: s.call.Proto == resp.RESP3, Name: s.pub.Name.String(), User: s.pub.UserName()}
 	if c.Unix = clients.IsUnix(local); c.Unix {
 		c.Remote, c.Local = local.String(), local.String()
 	} else {

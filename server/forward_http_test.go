@@ -151,7 +151,7 @@ func TestForwardingHTTPOverAFullUplink(t *testing.T) {
 	if got := <-n.asks("RL.INFO", "none"); got != "nil" {
 		t.Fatal(got)
 	}
-	kept := n.follower.streams.Take(l)
+	kept := n.follower.streams.Take(l, (&httpCall{}).portrait())
 	n.follower.streams.Put(kept)
 	full := l.Open(&uplink.Client{}, &forward.Inbox{Wake: func() {}})
 	token := <-slow.gate

@@ -70,6 +70,9 @@ func TestExamplesWork(t *testing.T) {
 		if strings.HasPrefix(cmd.Example, "RL.RE") { // RL.RENEW and RL.RELEASE want a lease
 			c.do("RL.LEASE", "jobs", "10", "30s", "ID", "worker-1")
 		}
+		if cmd.Name == "RL.COMMIT" {
+			c.do("RL.HOLD", "tokens:acme", "FIXED", "9/d", "TTL", "1m", "ID", "request-1")
+		}
 		words := strings.Fields(cmd.Example)
 		if got := line(c.do(words...)); words[0] != cmd.Name || strings.HasPrefix(got, "-") {
 			t.Errorf("%s: %s", cmd.Example, got)

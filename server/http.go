@@ -2,25 +2,27 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 
+	"limitdb/internal/origin"
 	"limitdb/resp"
-	"limitdb/rules"
 	"limitdb/server/forward"
 	"limitdb/server/spec"
 	"limitdb/uplink"
 )
 
 // Do runs a command for a caller that has no connection to the server, such as an HTTP request.
+// It acts as the user in ctx (User.In) or, without one, as the user default.
 // It returns the reply, in RESP3, when the reply may be sent: once the state that it reveals is
 // durable. If ctx ends before, it returns ctx's error, and the command may have been carried out.
-// A command that needs a client's connection is refused, and one that would wait for its turn is
-// decided at once. A node that does not lead sends the command to the node that does, and waits for
-// a leader as it does for its clients. Any goroutine may call Do.
+// Its origin is that of ctx. A command that needs a client's connection is refused, one that would wait for its turn is
+// decided at once, and one that works in the background does so before Do returns. A node that does not lead sends the command to the node
+// that does, and waits for a leader as it does for its clients. Any goroutine may call Do.
 func (srv *Server) Do(ctx context.Context, args ...[]byte) (out []byte, err error) {
-	c := httpCall{call: srv.newCall(0, resp.RESP3, args)}
+	c := httpCall{call: srv.newCall(0, resp.RESP3, args), from: origin.Of(ctx)}
+	c.Rights = srv.accounts.rightsOf(ctx)
 	defer c.contain(&out)
 	if srv.stopping.Load() {
 		return resp.AppendError(nil, errShuttingDown), nil
@@ -34,9 +36,10 @@ func (srv *Server) Do(ctx context.Context, args ...[]byte) (out []byte, err erro
 // httpCall is a call of Do.
 type httpCall struct {
 	call
-	turn    uint64 // see durable.Source.Turn
-	away    bool   // only the leader can run it: it has not run
-	refused bool   // it has not run for another reason
+	from    *origin.Origin // see origin.Of
+	turn    uint64         // see durable.Source.Turn
+	away    bool           // only the leader can run it: it has not run
+	refused bool           // it has not run for another reason
 }
 
 // decide runs the command, unless only the leader can run it.
@@ -44,7 +47,10 @@ func (c *httpCall) decide() {
 	srv := c.srv
 	early := srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	turn, leads := srv.durable.Leading()                              // before anything is decided
-	*c = httpCall{call: srv.newCall(srv.clock.Now(), resp.RESP3, c.Args), turn: turn}
+	rights := c.Rights
+	*c = httpCall{call: srv.newCall(srv.clock.Now(), resp.RESP3, c.Args), from: c.from, turn: turn}
+	c.Origin = c.from
+	c.Rights = rights
 	c.Lane = srv.counts.Stripes() - 1 // of connections with a goroutine of their own
 	if !leads {
 		early |= specialFollowing
@@ -69,16 +75,49 @@ func (c *httpCall) runAlone(special uint32) {
 	switch c.refused = v != admitted; v {
 	case nonesuch:
 		srv.counters.unknown.Add(1)
-		c.Fail(srv.unknownCommand(c.Args))
+		c.Fail(unknownCommand(srv, c.Args))
 		return
 	case refused:
 		srv.counts.Stripe(c.Lane).Reject(c.cmd.ID)
 		c.Fail(text)
 		return
 	}
+	if text := beginChange(&c.call, "http"); text != "" {
+		c.refused = true
+		c.Fail(text)
+		return
+	}
+	if c.cmd.Flags&spec.Works != 0 {
+		c.Client = worker{c.From()}
+	}
 	c.since = c.Now
 	c.done(byItself, c.run(byItself, nil, false), special)
+	endChanges(&c.call, c.Out)
 }
+
+// worker is the handler.Client of a caller of Do. The goroutine of the caller does the work.
+type worker struct{ from *origin.Origin }
+
+// Steps implements handler.Client.
+func (worker) Steps(_ func(), step func() (done bool)) {
+	for !step() {
+	}
+}
+
+// Background implements handler.Client.
+func (worker) Background(work func() error, reply func(err error)) { reply(work()) }
+
+// KnowsClusters implements handler.Client.
+func (worker) KnowsClusters() {}
+
+// ReadsHere implements handler.Client.
+func (worker) ReadsHere(bool) {}
+
+// Origin implements handler.Client.
+func (w worker) Origin() *origin.Origin { return w.from }
+
+// OutputLimit implements handler.Client.
+func (worker) OutputLimit() int64 { return math.MaxInt64 }
 
 // send returns the reply of a command that has run, when it may be sent.
 func (c *httpCall) send(ctx context.Context) (out []byte, err error) {
@@ -141,11 +180,19 @@ func (c *httpCall) goElsewhere(ctx context.Context) (out []byte, err error) {
 	}
 }
 
+// portrait describes the caller for the leader.
+func (c *httpCall) portrait() uplink.Client {
+	if c.from == nil {
+		return uplink.Client{Remote: httpAddr, Local: httpAddr, Unix: true, RESP3: true, User: c.UserName()}
+	}
+	return uplink.Client{Remote: c.from.Addr, Local: c.from.Addr, RESP3: true, User: c.UserName()}
+}
+
 // forward sends the command to the node that leads, and returns its reply. begun is false if that node has
 // not begun the command.
 func (c *httpCall) forward(ctx context.Context, link *uplink.Link) (out []byte, begun bool, err error) {
 	srv := c.srv
-	st := srv.streams.Take(link)
+	st := srv.streams.Take(link, c.portrait())
 	if st == nil {
 		return nil, false, nil
 	}
@@ -186,19 +233,15 @@ func (c *httpCall) forward(ctx context.Context, link *uplink.Link) (out []byte, 
 	}
 }
 
-// SetRuleMode gives a rule a mode, and returns once the change is durable. If ctx ends before that, it returns ctx's
-// error, and the change is made. Other errors are rules.ErrNoRule, a rules.Errors and ErrNotLeading.
-func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode rules.Mode) error {
-	turn, leads := srv.durable.Leading()
-	if !leads {
-		return ErrNotLeading
+// May returns "" if the user in a context may run a command and otherwise the error, which is noted in ACL LOG.
+func (srv *Server) May(ctx context.Context, words ...string) (text string) {
+	c := srv.newCall(srv.clock.Now(), resp.RESP3, nil)
+	for _, w := range words {
+		c.Args = append(c.Args, []byte(w))
 	}
-	failed := srv.rules.SetMode(namespace, name, mode)
-	switch known, err := srv.durable.Await(ctx, turn); {
-	case err != nil:
-		return err
-	case !known:
-		return errors.New(errUnknownOutcome)
+	c.Rights = srv.accounts.rightsOf(ctx)
+	if c.cmd, text = c.resolve(); c.cmd != nil && text == "" {
+		text = c.forbidden(byItself)
 	}
-	return failed
+	return text
 }

@@ -255,7 +255,11 @@ func execCommand(c *call) {
 	defer func() { c.cmd, c.Args = own, args }()
 	for _, q := range m.queued {
 		if c.cmd, c.Args = q.cmd, q.args; q.cmd.Flags&spec.Now == 0 {
-			if _, text := c.admit(inExec, special); text != "" {
+			_, text := c.admit(inExec, special)
+			if text == "" {
+				text = beginChange(c, "exec")
+			}
+			if text != "" {
 				c.Fail("EXECABORT Transaction discarded because of: " + text)
 				return
 			}

@@ -12,12 +12,18 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/resp"
 	"limitdb/script"
+	"limitdb/server/audit"
 	"limitdb/server/auth"
 	"limitdb/server/clients"
+	"limitdb/server/denials"
+	"limitdb/server/guests"
+	"limitdb/server/history"
 	"limitdb/server/memory"
+	"limitdb/server/pubsub"
 	"limitdb/server/redact"
 	"limitdb/server/rulebook"
 	"limitdb/server/spec"
+	"limitdb/server/users"
 	"limitdb/transport"
 	"limitdb/uplink"
 )
@@ -43,16 +49,25 @@ func New(o Options) *Server {
 		swapped:  make(chan struct{}, 1),
 		bounds:   script.Bounds{Steps: scriptSteps, Memory: scriptMemory},
 
-		auth: auth.New(o.Settings),
+		auth: auth.New(o.Settings, o.Users),
 	}
+	srv.accounts = Accounts{srv.auth, o.Settings}
 	lanes := 2 * runtime.GOMAXPROCS(0)
 	srv.rules = rulebook.New(rulebook.Options{
 		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.clients.WakeWaiting,
 	})
+	srv.guests = guests.Door{
+		Settings: o.Settings, Clients: srv.clients, Auth: srv.auth, Clock: o.Clock, Log: o.Log, Stopping: &srv.stopping, As: srv.accounts.as,
+		Connections: &srv.counters.connections, Rejected: &srv.counters.rejected, Failures: &srv.counters.authFailures,
+	}
 	srv.table = srv.newCommands()
+	srv.auth.Catalog, srv.auth.Changed = srv.table, func(by any) { usersChanged(srv, by) }
+	srv.auth.Begin()
+	srv.history.Node = func() string { return nodeName(srv) }
+	srv.history.Read = func() history.Figures { return historyFigures(srv) }
+	srv.history.Checks = func() []history.Checks { return checkTimes(srv) }
 	srv.slowlog.Settings, srv.latency.Settings = o.Settings, o.Settings
 	srv.latency.Commands = func() []stats.Command { return srv.base.Commands(srv.table.Totals(srv.counts)) }
-	srv.streams.Client = uplink.Client{Remote: httpAddr, Local: httpAddr, Unix: true, RESP3: true}
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
 	srv.counts = stats.NewCounters(lanes, len(srv.table.All))
 	srv.monitors.Changed = func(any bool) { srv.setSpecial(specialMonitor, any) }
@@ -66,6 +81,16 @@ func New(o Options) *Server {
 	}
 	srv.wide, srv.long = flagged(spec.Wide), flagged(spec.Long)
 	srv.parts.Engine.Store(o.Engine)
+	keep := func() error {
+		srv.parts.Denials.Store(denials.New(srv.set.RecentDenials.Get()))
+		return nil
+	}
+	_ = keep() // it never fails
+	o.Registry.OnChange(keep, srv.set.RecentDenials)
+	srv.audited = audit.Views{Registry: o.Registry, Rules: srv.rules.Set, Keys: func() int64 { return srv.states().Stats().Keys }, User: srv.auth.Line}
+	if o.Replication != nil {
+		srv.audited.Members = o.Replication.Members
+	}
 	srv.durable.Source = o.Durability
 	srv.ackChanged()
 	o.Registry.OnChange(func() error { srv.ackChanged(); return nil }, srv.set.RaftAck)
@@ -106,8 +131,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 		s.far, s.pub.Far = far, true
 		s.adopt(far.Client())
 	}
-	s.authed = forwarded || srv.auth.Open() // the client's node has asked it
-	s.pub.Authed.Store(s.authed)
+	srv.introduce(s, forwarded)
 	s.rd.setLimits(s.srv, s.authed)
 	refuse := ""
 	switch {
@@ -115,7 +139,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 		c.CloseAfterFlush(uplink.ErrNotLeading)
 	case srv.stopping.Load():
 		c.CloseAfterFlush(clients.ErrRefused) // without a reply: a client library then connects again, but gives up after an error
-	case !forwarded && srv.protected(c):
+	case !forwarded && protected(srv, c):
 		srv.counters.denied.Add(1)
 		refuse = errProtectedMode
 	default:
@@ -129,13 +153,66 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 			oldest.Conn.Close(clients.ErrGaveWay)
 		}
 	}
-	s.call.Lane = srv.laneOf(c, s.pub.ID)
+	s.call.Lane = laneOf(srv, c, s.pub.ID)
 	s.stripe = srv.counts.Stripe(s.call.Lane)
 	if refuse != "" {
 		c.Write(resp.AppendError(nil, refuse))
 		c.CloseAfterFlush(clients.ErrRefused)
 	}
 	return s
+}
+
+// introduce says who the client of a new session is: the user default, or whom its own node has asked it for.
+func (srv *Server) introduce(s *session, forwarded bool) {
+	r := srv.auth.Default()
+	s.authed = forwarded || srv.auth.Open()
+	if forwarded {
+		if name := s.far.Client().User; name != "" {
+			if r = srv.auth.Get(name); r == nil {
+				r = users.Reset(name, 0) // this node does not know it, or no longer
+			}
+		}
+	} else {
+		s.auto = s.authed && !srv.auth.Loaded()
+		s.certify = s.conn.TLS() && srv.set.TLSClientsUser.Get() == "CN"
+	}
+	s.call.Rights, s.limited = r, !r.Free()
+	s.pub.User.Store(r)
+	s.pub.Authed.Store(s.authed)
+}
+
+// usersChanged has the sessions look at their users, and closes the connections of those that were deleted, or that receive what they may no
+// longer. by is the client that has changed them, which looks after its command.
+func usersChanged(srv *Server, by any) {
+	srv.lengths.Add(1)
+	own, _ := by.(*handlerClient)
+	srv.clients.Each(func(c *clients.Client) {
+		old := c.User.Load()
+		if old == nil || c.Far || own != nil && c == &own.pub {
+			return
+		}
+		if now := srv.auth.Now(old); now == nil || now != old && receivesTooMuch(srv, c, now) {
+			c.Conn.Close(clients.ErrUserGone)
+		}
+	})
+}
+
+// receivesTooMuch reports whether a client is sent what its user may not see: messages of a channel, or everybody's commands.
+func receivesTooMuch(srv *Server, c *clients.Client, r *users.Rights) bool {
+	if monitor := srv.table.Find([]byte("MONITOR")); c.Monitor.Load() && r.Check(monitor, nil).Reason != users.Allowed {
+		return true
+	}
+	if c.SubCount() == 0 {
+		return false
+	}
+	for kind := range pubsub.Kinds {
+		for _, name := range c.Subs.List(kind) {
+			if !r.MayHear([]byte(name), kind == pubsub.Pattern) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Closed implements transport.Session. It drops everything that the server holds for the session.
@@ -160,6 +237,9 @@ func (s *session) Closed(reason error) {
 		s.fwd.close()
 		srv.leaderless.Remove(s.conn)
 	}
+	for _, ch := range s.call.changes {
+		ch.End(srv.clock.Now(), "not known: the client has gone")
+	}
 	if w := s.pub.Waits.Load(); w != nil {
 		srv.states().Cancel(srv.clock.Now(), w, nil)
 	}
@@ -177,7 +257,7 @@ func (s *session) adopt(client *uplink.Client) {
 // laneOf returns the number of the counters of a connection's session. Each loop has its own, which no
 // other core writes, unless there are more loops than processors. Connections with a goroutine
 // of their own share the other half.
-func (srv *Server) laneOf(c transport.Conn, id int64) int {
+func laneOf(srv *Server, c transport.Conn, id int64) int {
 	n := srv.counts.Stripes() / 2
 	if loop := c.Loop(); loop >= 0 {
 		return loop % n
@@ -186,7 +266,7 @@ func (srv *Server) laneOf(c transport.Conn, id int64) int {
 }
 
 // protected reports whether protected mode refuses this peer.
-func (srv *Server) protected(c transport.Conn) bool {
+func protected(srv *Server, c transport.Conn) bool {
 	return srv.set.ProtectedMode.Get() && srv.auth.Open() && !clients.IsLocal(c.RemoteAddr())
 }
 

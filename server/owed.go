@@ -34,7 +34,7 @@ type owed struct {
 
 // tell notes whether the reply of cmd, which begins at mark, reveals state.
 func (s *session) tell(cmd *spec.Command, mark int) {
-	if s.told || cmd.Flags&(spec.Write|spec.Readonly) == 0 || len(s.call.Out) <= mark {
+	if s.told || cmd.Flags&(spec.Write|spec.Readonly|spec.Quorum) == 0 || len(s.call.Out) <= mark {
 		return
 	}
 	s.tellFirst(cmd, mark)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"limitdb/engine"
+	"limitdb/internal/origin"
 	"limitdb/server/clients"
 	"limitdb/server/handler"
 	"limitdb/server/pubsub"
@@ -42,6 +43,14 @@ func (a *handlerClient) ReadsHere(on bool) { a.readOnly = on }
 
 // OutputLimit implements handler.Client.
 func (a *handlerClient) OutputLimit() int64 { return a.pub.OutputLimit() }
+
+// Origin implements handler.Client.
+func (a *handlerClient) Origin() *origin.Origin {
+	if user := a.pub.UserName(); a.origin == nil || a.origin.User != user {
+		a.origin = &origin.Origin{User: user, Addr: a.pub.Addr()}
+	}
+	return a.origin
+}
 
 // Subscriptions implements pubsub.Session.
 func (a *handlerClient) Subscriptions() *pubsub.Subscriptions { return &a.subs }

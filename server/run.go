@@ -284,7 +284,18 @@ func (s *session) executeOne(args [][]byte) {
 			return
 		}
 	}
+	if text := beginChange(c, "resp"); text != "" {
+		s.reject(cmd, text)
+		return
+	}
+	mark := len(c.Out)
 	s.invoke(cmd, args, special)
+	if len(c.changes) > 0 && s.pending == nil {
+		endChanges(c, c.Out[mark:])
+	}
+	if cmd.Flags&spec.Admin != 0 {
+		look(s) // it may have changed the user
+	}
 }
 
 // unknown replies to a command that there is not.
@@ -299,7 +310,7 @@ func (s *session) unknown(args [][]byte) {
 		s.closeCrossProtocol(args)
 		return
 	}
-	s.call.Fail(s.srv.unknownCommand(args))
+	s.call.Fail(unknownCommand(s.srv, args))
 }
 
 // closeCrossProtocol closes the connection of a client that speaks another protocol.
@@ -311,7 +322,7 @@ func (s *session) closeCrossProtocol(args [][]byte) {
 }
 
 // unknownCommand returns the reply to an unknown command, in Redis' words.
-func (srv *Server) unknownCommand(args [][]byte) string {
+func unknownCommand(srv *Server, args [][]byte) string {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '")
 	b.WriteString(resp.Excerpt(args[0]))

@@ -6,7 +6,6 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"limitdb/internal/stats"
 	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/script"
@@ -37,12 +36,11 @@ const maxCalled = 64 << 10
 // host runs the commands of a script.
 type host struct {
 	call
-	t     *handler.Txn
-	of    *scripts.Run
-	phase phase
-	tally stats.Tally // of the commands that have run
-	shown bool        // by MONITOR
-	took  int64       // ns, of these together
+	caller *call // that of EVAL
+	t      *handler.Txn
+	of     *scripts.Run
+	phase  phase
+	shown  bool // by MONITOR
 }
 
 // Call runs one command of the script.
@@ -52,15 +50,17 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 		h.Proto = resp.RESP3
 	}
 	h.Args = args
-	if _, text := h.admit(h.phase, 0); text != "" {
+	_, text := h.admit(h.phase, 0)
+	if text == "" && h.cmd.audited {
+		text = h.auditScript(h.caller)
+	}
+	if text != "" {
 		h.Fail(text)
 		return h.Out
 	}
 	mark := len(h.Out)
-	if h.took += h.run(h.phase, h.t, false); !h.tally.Add(h.cmd.ID, nil, h.Failed) {
-		h.count()
-		h.tally.Add(h.cmd.ID, nil, h.Failed)
-	}
+	took := h.run(h.phase, h.t, false)
+	h.t.Ran(h.cmd.ID, took, h.Failed)
 	if h.shown && h.cmd.Flags&spec.SkipMonitor == 0 && len(h.called) < maxCalled {
 		h.called = monitor.AppendLine(h.called, "lua", h.Now, h.srv.redact.Args(&h.cmd.Command, args))
 	}
@@ -69,14 +69,6 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 		h.Out = resp.AppendError(h.Out[:mark], request.ErrorText(h.t.Err))
 	}
 	return h.Out
-}
-
-// count adds the commands that have run to the server's counts.
-func (h *host) count() {
-	if !h.tally.Empty() {
-		h.tally.Flush(h.srv.counts.Stripe(h.Lane), h.took)
-		h.took = 0
-	}
 }
 
 // Attend lets the server end the script, or hold it for a moment.
@@ -91,26 +83,25 @@ func (h *host) Log(level int, message string) {
 
 // eval runs a script in a transaction and replies.
 func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, readOnly bool) {
-	if s.Known != nil && !readOnly && c.native(s.Known, keys, argv) {
+	if s.Known != nil && !readOnly && (c.Rights == nil || c.Rights.Plain()) && c.native(s.Known, keys, argv) {
 		return
 	}
 	if c.started == 0 {
 		c.started = c.srv.clock.Now()
 	}
 	vm, run := c.srv.scripts.Begin(c.started) // of the first run, if the script begins again
-	h := &host{t: t, of: run, phase: inScript, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
+	h := &host{caller: c, t: t, of: run, phase: inScript, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
 	if readOnly || s.ReadOnly {
 		h.phase = inReadScript
 	}
+	h.Rights, h.client = c.Rights, nil
+	h.Origin = c.From()
 	h.Table, h.Lane, h.Most, h.Step = c.Table, c.Lane, c.srv.bounds.Memory/4, t
 	h.shown = c.srv.special.Load()&specialMonitor != 0
 	mark := len(c.Out)
 	out, err := vm.Run(s.Script, keys, argv, h, c.srv.bounds, &run.Flag, c.Proto == resp.RESP3, c.Out)
 	c.srv.scripts.End(vm, run)
 	c.called = h.called
-	if t.Err == nil {
-		h.count()
-	}
 	switch {
 	case run.Killed():
 		t.Cancel(scriptError{script.ErrStopped})
@@ -149,6 +140,9 @@ type scriptStore call
 // Get returns what a key holds.
 func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 	c := (*call)(s)
+	if c.cannotUse(key) {
+		return known.Value{}, false // the script runs in Lua, whose call is refused
+	}
 	it := c.Item(c.Step, key)
 	return known.Value{Type: it.Type, Expires: it.Expires, Body: it.Body}, it.Kind == 0 && c.Step.Err == nil
 }
@@ -156,6 +150,10 @@ func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 // Put makes a key hold a value.
 func (s *scriptStore) Put(key []byte, v *known.Value, splices []value.Splice) {
 	c := (*call)(s)
+	if c.cannotUse(key) { // no script changes a key that it has not read
+		c.Step.End(errKeyOfOther)
+		return
+	}
 	it := values.Item{Type: v.Type, Expires: v.Expires, Body: v.Body, Late: v.Late}
 	if splices != nil {
 		c.Change(c.Step, key, &it, splices)
@@ -163,6 +161,14 @@ func (s *scriptStore) Put(key []byte, v *known.Value, splices []value.Splice) {
 	}
 	c.Call.Put(c.Step, key, &it)
 }
+
+// cannotUse reports whether the user may not read and change a key.
+func (c *call) cannotUse(key []byte) bool {
+	return c.Rights != nil && !c.Rights.MayUse(key, spec.Reads|spec.Changes)
+}
+
+// errKeyOfOther ends a script that would change a key which its user may not.
+var errKeyOfOther = scriptError{script.Wording("The user executing the script can't access one of its keys")}
 
 // scriptError is the end of a script that passed a bound.
 type scriptError struct{ error }

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -13,17 +14,21 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/internal/decisionlog"
+	"limitdb/internal/origin"
 	"limitdb/internal/pulse"
 	"limitdb/internal/stats"
 	"limitdb/resp"
 	"limitdb/script"
+	"limitdb/server/audit"
 	"limitdb/server/auth"
 	"limitdb/server/backups"
 	"limitdb/server/clients"
 	"limitdb/server/cluster"
 	"limitdb/server/durable"
 	"limitdb/server/forward"
+	"limitdb/server/guests"
 	"limitdb/server/handler"
+	"limitdb/server/history"
 	"limitdb/server/latency"
 	"limitdb/server/memory"
 	"limitdb/server/monitor"
@@ -34,6 +39,7 @@ import (
 	"limitdb/server/scripts"
 	"limitdb/server/slowlog"
 	"limitdb/server/spec"
+	"limitdb/server/users"
 )
 
 // redisVersion is the version of Redis whose replies clients may expect.
@@ -70,6 +76,10 @@ type Options struct {
 	Backups *backups.Source
 	// Rules says where rules come from and where they are kept.
 	Rules rulebook.Source
+	// Users says where users come from and where they are kept.
+	Users auth.Source
+	// Audit has who changed what. If nil, nobody wants to know.
+	Audit *audit.Log
 	// Decisions logs decisions. If nil, none are logged.
 	Decisions *decisionlog.Log
 	// Memory is the most memory that the process may use, in bytes. If 0, only the machine's
@@ -116,7 +126,8 @@ type Server struct {
 	counters                counters
 	slowlog                 slowlog.Log
 	latency                 latency.Monitor
-	lengths                 atomic.Uint32 // counts changes of the limits on client input
+	history                 history.History
+	lengths                 atomic.Uint32 // counts changes of the limits on client input, and of users
 	monitors                monitor.Set
 	pause                   pause.Pause
 	clients                 *clients.Set
@@ -127,8 +138,12 @@ type Server struct {
 	wide                    func(name []byte) bool
 	long                    func(name []byte) bool
 
-	auth   *auth.Guard
-	redact redact.Redactor
+	audited audit.Views
+
+	auth     *auth.Guard
+	accounts Accounts
+	guests   guests.Door
+	redact   redact.Redactor
 
 	durable    durable.Keeper
 	leaderless forward.Leaderless
@@ -153,6 +168,7 @@ type counters struct {
 	rejected     atomic.Uint64 // over maxclients
 	denied       atomic.Uint64 // protected mode
 	authFailures atomic.Uint64
+	denials      [users.Auth]atomic.Uint64 // of commands, by what was lacking
 	// forwarded counts commands that were sent to the leader, unknownOutcomes those that got no reply.
 	forwarded, unknownOutcomes atomic.Uint64
 	protocolErrors             atomic.Uint64
@@ -167,8 +183,36 @@ type pulses struct{ house, sweep, ring, watch pulse.Pulse }
 // Clients returns the number of connected clients.
 func (srv *Server) Clients() int { return srv.clients.Len() }
 
+// Accounts returns who the callers of Do may be.
+func (srv *Server) Accounts() *Accounts { return &srv.accounts }
+
+// Guests returns the door for clients of ports that speak another protocol.
+func (srv *Server) Guests() *guests.Door { return &srv.guests }
+
 // Rules returns the server's rules.
 func (srv *Server) Rules() *rulebook.Book { return srv.rules }
+
+// ReloadRules has reload read rules again, for the way that is given in the audit log. If that fails, the old rules stay in force.
+func (srv *Server) ReloadRules(way string, reload func() error) error {
+	const command = "rl.rules|reload"
+	var ch *audit.Change
+	if log := srv.opts.Audit; log != nil {
+		var err error
+		what := audit.What{From: new(origin.Origin), Way: way, Command: command, View: srv.audited.Of(command, nil)}
+		if ch, err = log.Begin(srv.clock.Now(), &what); err != nil {
+			return err
+		}
+	}
+	err := reload()
+	if ch != nil {
+		result := "OK"
+		if err != nil {
+			result = resp.Excerpt([]byte(spec.Plain(err)))
+		}
+		ch.End(srv.clock.Now(), result)
+	}
+	return err
+}
 
 // MostUnsent returns the number of unsent bytes above which the transport stops reading from a client.
 func (srv *Server) MostUnsent() int64 { return srv.clients.MostUnsent() }
@@ -272,3 +316,79 @@ func (srv *Server) Ready() error {
 	}
 	return nil
 }
+
+// Callers of Do.
+
+// Accounts are who the callers of Do may be.
+type Accounts struct {
+	auth *auth.Guard
+	set  *config.Settings
+}
+
+// A User is who a caller of Do is.
+type User struct {
+	of     *Accounts
+	rights *users.Rights // as they were when it signed in
+}
+
+// SignIn returns the user of a name and a password, nil if there is none. The caller bounds guesses.
+func (a *Accounts) SignIn(name, password string) *User {
+	return a.user(a.auth.SignIn([]byte(name), []byte(password)))
+}
+
+// UserOf returns the user that a client is by the name in its certificate, nil if there is none.
+func (a *Accounts) UserOf(certified string) *User {
+	if r := a.auth.Get(certified); r != nil && r.On() && a.set.TLSClientsUser.Get() == "CN" {
+		return a.user(r)
+	}
+	return nil
+}
+
+func (a *Accounts) user(r *users.Rights) *User {
+	if r == nil {
+		return nil
+	}
+	return &User{a, r}
+}
+
+// Users returns the users in force.
+func (srv *Server) Users() *auth.Users { return &srv.auth.Users }
+
+// Name returns the user's name.
+func (u *User) Name() string { return u.rights.Name }
+
+// In returns a context in which Do acts as the user.
+func (u *User) In(ctx context.Context) context.Context { return context.WithValue(ctx, userKey{}, u) }
+
+// Valid reports whether the user is still there and may sign in.
+func (u *User) Valid() bool {
+	now := u.of.auth.Now(u.rights)
+	return now != nil && now.On()
+}
+
+// as returns a context in which Do acts for a client at an address with these rights, or with those of default if r is nil.
+func (a *Accounts) as(ctx context.Context, r *users.Rights, addr string) context.Context {
+	name := users.Default
+	if r != nil {
+		name, ctx = r.Name, a.user(r).In(ctx)
+	}
+	return origin.With(ctx, &origin.Origin{User: name, Addr: addr})
+}
+
+// userKey is the key under which a context has its user.
+type userKey struct{}
+
+// rightsOf returns the rights in a context: those of its user or, without one, of default. A user that is gone has none.
+func (a *Accounts) rightsOf(ctx context.Context) *users.Rights {
+	u, _ := ctx.Value(userKey{}).(*User)
+	if u == nil {
+		u = &User{a, a.auth.Default()}
+	}
+	if now := a.auth.Now(u.rights); now != nil && now.On() {
+		return now
+	}
+	return users.Reset(u.rights.Name, 0)
+}
+
+// Signed reports whether a context has a user that has signed in.
+func Signed(ctx context.Context) bool { return ctx.Value(userKey{}) != nil }

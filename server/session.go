@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 
+	"limitdb/internal/origin"
 	"limitdb/internal/stats"
 	"limitdb/resp"
 	"limitdb/rules"
 	"limitdb/server/clients"
 	"limitdb/server/pubsub"
 	"limitdb/server/scripts"
+	"limitdb/server/users"
 	"limitdb/transport"
 	"limitdb/uplink"
 )
@@ -32,7 +34,12 @@ type session struct {
 	slow  int64 // ns of this batch spent in commands that were timed by themselves
 	heavy bool  // the batch before took so long that the next one lets the other clients go first
 
+	origin *origin.Origin // who the client is, and where; nil: nobody has asked yet
+
 	authed  bool
+	auto    bool // the client is a user without having given a password, since before the users were loaded
+	limited bool // the user may not decide on all keys
+	certify bool // the client's certificate may say who it is
 	knows   bool // the client has given the right password
 	eof     bool // the peer has finished sending
 	told    bool // out has a reply that reveals state, see owed
@@ -91,11 +98,54 @@ func (s *session) setAuthed(on bool) {
 	s.rd.setLimits(s.srv, s.authed)
 }
 
+// Who a client is, and what it may do. A session keeps the rights of its user. When users change, it looks at them again before its next
+// command: a batch runs with the rights that there were at its start. What a client may run is asked by admit and, for a command of
+// a pipeline, by ahead.go, which asks nothing while the session is not limited.
+
+// become makes the client a user, which it has given the password of if authed is set.
+func become(s *session, r *users.Rights, authed bool) {
+	if s.call.Rights != nil && s.call.Rights.Name != r.Name {
+		s.fwd.close() // the next stream says who the client is
+	}
+	s.call.Rights, s.limited = r, !r.Free()
+	s.pub.User.Store(r)
+	s.setAuthed(authed)
+}
+
+// look notes what has changed since the session looked last: the limits of its input, and its user.
+func look(s *session) {
+	if s.rd.lengths == s.srv.lengths.Load() {
+		return
+	}
+	s.rd.setLimits(s.srv, s.authed)
+	switch now := s.srv.auth.Now(s.call.Rights); {
+	case s.far != nil && now == nil:
+		become(s, users.Reset(s.call.Rights.Name, 0), true)
+	case now == nil:
+		s.life.Drain(clients.ErrUserGone)
+	case now != s.call.Rights:
+		s.call.Rights, s.limited = now, !now.Free()
+		s.pub.User.Store(now)
+	}
+	if s.auto && s.srv.auth.Loaded() {
+		if s.auto = false; s.authed && !s.srv.auth.Open() { // what was loaded since says that it needs a password
+			s.setAuthed(false)
+		}
+	}
+}
+
 // beginTurn notes the node's turn.
 func (s *session) beginTurn() {
 	turn, leads := s.srv.durable.Leading()
 	if s.turn = turn; !leads {
 		s.early |= specialFollowing
+	}
+}
+
+// addTally moves the tally into the counters.
+func (s *session) addTally() {
+	if !s.tally.Empty() {
+		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.Now-s.slow)
 	}
 }
 

@@ -496,6 +496,7 @@ func TestNoAllocationFromReadToReply(t *testing.T) {
 		{"CL.THROTTLE", "user123", "1000000", "30", "60"},
 		{"RL.TAKE", "user123", "GCRA", "100/m", "BURST", "1000000"},
 		{"RL.PEEK", "user123", "GCRA", "100/m", "COST", "3"},
+		{"RL.TAKE", "denied", "GCRA", "0/m"},
 		{"RL.TAKE", "user123", "GCRA", "100/m", "COST", "3", "PARTIAL"},
 		{"RL.TAKEALL", "3", "one", "two", "three", "GCRA", "1000000/s", "GCRA", "1000000/s", "COST", "2", "GCRA", "1000000/s"},
 		{"RL.RESERVE", "other", "GCRA", "100/m", "MAXWAIT", "1h"},

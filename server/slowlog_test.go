@@ -209,8 +209,12 @@ func TestSecretNames(t *testing.T) {
 	ts := newTestServer(t)
 	set := &ts.table.find([]byte("SET")).Command
 	for _, p := range ts.registry.Get("*") {
+		if p.Name == "user" { // too common a word, and a directive of files alone
+			continue
+		}
 		args := ts.redact.Args(set, [][]byte{[]byte("SET"), []byte(p.Name), []byte("v")})
-		if hidden := string(args[2]) != "v"; hidden != ts.registry.Secret(p.Name) {
+		secret := ts.registry.Secret(p.Name) && p.Name != "user" // which is data nearly everywhere, as in RL.CHECK
+		if hidden := string(args[2]) != "v"; hidden != secret {
 			t.Errorf("%s: hidden %v", p.Name, hidden)
 		}
 	}

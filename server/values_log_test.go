@@ -10,6 +10,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/journal"
 	"limitdb/internal/testlengths"
+	"limitdb/limit"
 	"limitdb/value"
 )
 
@@ -73,7 +74,11 @@ func copied(t testing.TB, e *engine.Engine) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[string(r.Key)], rest = string(rune(r.Kind))+string(r.State), more
+		key := string(r.Key)
+		if limit.Kind(r.Kind) == limit.HOLDS {
+			key += " and beside it"
+		}
+		out[key], rest = string(rune(r.Kind))+string(r.State), more
 	}
 	return out
 }

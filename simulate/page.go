@@ -20,9 +20,8 @@ h1,p,li,summary{overflow-wrap:anywhere}ul{margin:.3rem 0;padding-left:1.2rem}
 details{border-bottom:1px solid var(--grid);padding:.4rem 0}summary{cursor:pointer;font-weight:600}
 `
 
-// pageTemplate is the page of WriteHTML. Charts are inserted as they are; html/template escapes everything
-// else.
-const pageTemplate = `<!DOCTYPE html>
+// pageTop begins each page: its head, what was replayed, and by which command.
+const pageTop = `<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -35,7 +34,11 @@ const pageTemplate = `<!DOCTYPE html>
 <h1>limitdb simulate: {{.About}}</h1>
 {{range .Summary}}<p class="soft">{{.}}</p>
 {{end}}{{if .Command}}<pre class="soft">$ {{.Command}}</pre>
-{{end}}<ul>
+{{end}}`
+
+// pageTemplate is the page of Result.WriteHTML. Charts are inserted as they are; html/template escapes everything
+// else.
+const pageTemplate = pageTop + `<ul>
 {{range .Verdicts}}<li>{{.}}</li>
 {{end}}</ul>
 {{if .Advice}}<p>{{.Advice}}</p>

@@ -23,6 +23,8 @@ const (
 	SEGMENTED Kind = 8
 	LOG       Kind = 9
 	LEASE     Kind = 16
+	// HOLDS is for what is known of the ids of a key: a record beside that of the key.
+	HOLDS Kind = 18
 )
 
 // The kinds of values that expire. Their states begin with their expiry. Values of the same form that
@@ -75,6 +77,7 @@ var table = [...]row{
 	SEGMENTED:  {"SEGMENTED", "segmented", 0},
 	LOG:        {"LOG", "log", 0},
 	LEASE:      {"LEASE", "lease", 0},
+	HOLDS:      {"HOLDS", "holds", 0},
 	STRING:     {"STRING", "string", 0},
 	LONGSTRING: {"STRING", "string", 0},
 	SORTEDSET:  {"ZSET", "zset", 0},

@@ -2,7 +2,7 @@ package state
 
 import "bytes"
 
-// A long state of LOG, one of leases of LongLease bytes or more, and long values have a revision, which grows by one
+// A long state of LOG, one of leases of LongLease bytes or more, those of HOLDS and long values have a revision, which grows by one
 // with each record of a change. It is the end of the state's head: the expiry if there is one, the tag of
 // LOG, and the revision. The body follows.
 
@@ -26,7 +26,7 @@ func (k Kind) HeadSize() int {
 	switch {
 	case k == LongLog:
 		return expirySize + 1 + RevisionSize
-	case k != LongLeases && k < LONGSTRING || k >= Foreign:
+	case k != LongLeases && k != HOLDS && k < LONGSTRING || k >= Foreign:
 		return 0
 	case k.Timed():
 		return expirySize + RevisionSize

@@ -417,3 +417,15 @@ func (c *stream) FD() int { return c.fd }
 
 // TLS implements Conn.
 func (c *stream) TLS() bool { return c.tls != nil }
+
+// CertifiedName implements Certified.
+func (c *stream) CertifiedName() string {
+	if c.tls == nil {
+		return ""
+	}
+	chains := c.tls.ConnectionState().VerifiedChains
+	if len(chains) == 0 {
+		return ""
+	}
+	return chains[0][0].Subject.CommonName
+}

@@ -71,3 +71,10 @@ type Conn interface {
 	// TLS reports whether the connection is encrypted.
 	TLS() bool
 }
+
+// Certified is a Conn whose peer may have proved its name.
+type Certified interface {
+	// CertifiedName returns the common name of the certificate that the peer has presented and that was verified, "" if there is none. It may
+	// be called once the peer has sent something.
+	CertifiedName() string
+}

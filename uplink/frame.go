@@ -119,7 +119,11 @@ type Client struct {
 	Unix, TLS     bool
 	RESP3         bool
 	Name          string
+	User          string // whose rights the client has; "" for default
 }
+
+// defaultUser is the user that is not named to the other node, which may be of a version that knows no other.
+const defaultUser = "default"
 
 // maxText is the longest text of a Client. Longer ones are cut.
 const maxText = 1024
@@ -132,20 +136,32 @@ func (c *Client) appendTo(b []byte) []byte {
 		}
 	}
 	b = append(b, flags)
-	for _, text := range [...]string{c.Remote, c.Local, c.Name} {
+	texts := []string{c.Remote, c.Local, c.Name}
+	if c.User != "" && c.User != defaultUser {
+		b[len(b)-1] |= hasUser
+		texts = append(texts, c.User)
+	}
+	for _, text := range texts {
 		text = text[:min(len(text), maxText)]
 		b = append(binary.LittleEndian.AppendUint16(b, uint16(len(text))), text...)
 	}
 	return b
 }
 
+// hasUser is the flag of a Client that names a user.
+const hasUser = 8
+
 func parseClient(b []byte) (c Client, ok bool) {
-	if len(b) == 0 || b[0] > 7 {
+	if len(b) == 0 || b[0] > 15 {
 		return c, false
+	}
+	texts := []*string{&c.Remote, &c.Local, &c.Name}
+	if b[0]&hasUser != 0 {
+		texts = append(texts, &c.User)
 	}
 	c.Unix, c.TLS, c.RESP3 = b[0]&1 != 0, b[0]&2 != 0, b[0]&4 != 0
 	b = b[1:]
-	for _, to := range [...]*string{&c.Remote, &c.Local, &c.Name} {
+	for _, to := range texts {
 		if len(b) < 2 {
 			return c, false
 		}

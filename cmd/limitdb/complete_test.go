@@ -48,7 +48,7 @@ func TestCompletion(t *testing.T) {
 		{"ping --rea", "--ready", nothing},
 		{"ping --ready --unixsocketp", "--unixsocketperm", nothing},
 		{"top --on", "--once", nothing},
-		{"backup --t", "--tcp-backlog --tcp-keepalive --timeout --tls-auth-clients --tls-ca-cert-file --tls-cert-file --tls-key-file --tls-port --to", nothing},
+		{"backup --t", "--tcp-backlog --tcp-keepalive --timeout --tls-auth-clients --tls-auth-clients-user --tls-ca-cert-file --tls-cert-file --tls-key-file --tls-port --to", nothing},
 		{"check --re", "--repair", nothing},
 		{"check --repair ", "", files},
 		{"check ", "", files},

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	_ "time/tzdata" // time zones, for machines and containers without any
 
@@ -50,6 +51,9 @@ func run(args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
 		case "-h", "--help", "help", "completion":
+			if err := noTopic(root, args); err != nil {
+				return cli.UsageError(err)
+			}
 			root.SetArgs(args)
 			return root.Execute()
 		case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd:
@@ -89,6 +93,31 @@ func mistyped(word string, root *cobra.Command) error {
 		return fmt.Errorf("there is no subcommand and no file named %q", word)
 	}
 	return fmt.Errorf("unknown subcommand %q: did you mean %q? (there is no file of that name either)", word, meant)
+}
+
+// noTopic returns an error if the words after help name no subcommand. The library says that, and shows the usage, but succeeds.
+func noTopic(root *cobra.Command, args []string) error {
+	if args[0] != "help" {
+		return nil
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	at := root
+	for _, word := range args[1:] {
+		if strings.HasPrefix(word, "-") {
+			return nil
+		}
+		subs := at.Commands()
+		i := slices.IndexFunc(subs, func(c *cobra.Command) bool { return c.Name() == word })
+		if i < 0 {
+			if meant, ok := suggest.Nearest(word, subs, (*cobra.Command).Name); ok {
+				return fmt.Errorf("unknown subcommand %q: did you mean %q?", word, meant)
+			}
+			return fmt.Errorf("%s has no subcommand %q: see %s --help", at.CommandPath(), word, at.CommandPath())
+		}
+		at = subs[i]
+	}
+	return nil
 }
 
 func commands() *cobra.Command {

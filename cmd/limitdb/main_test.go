@@ -22,6 +22,10 @@ func TestMistypedSubcommand(t *testing.T) {
 		{"check", "wrong number of arguments: the usage is limitdb check DIR"},
 		{"export one", "wrong number of arguments: the usage is limitdb export DIR DIR2"},
 		{"import", "an option is missing: the usage is limitdb import --from redis://host:port/db --to redis://host:port"},
+		{"help nosuch", `limitdb has no subcommand "nosuch": see limitdb --help`},
+		{"help chekc", `unknown subcommand "chekc": did you mean "check"?`},
+		{"help rules chekc", `unknown subcommand "chekc": did you mean "check"?`},
+		{"help ping nosuch", `limitdb ping has no subcommand "nosuch": see limitdb ping --help`},
 		{"rules import file", "an option is missing: the usage is limitdb rules import --from"},
 	} {
 		err := run(strings.Fields(c.args))

@@ -32,7 +32,7 @@ func rulesCommand() *cobra.Command {
 }
 
 func rulesCheckCommand() *cobra.Command {
-	var schema bool
+	var schema, envoy bool
 	c := &cobra.Command{
 		Use:     "check FILE …",
 		Short:   "Find the mistakes in files of rules",
@@ -50,7 +50,7 @@ func rulesCheckCommand() *cobra.Command {
 			}
 			bad := 0
 			for _, name := range args {
-				set, err := cli.ReadRules(name)
+				set, err := readRules(name, envoy)
 				var mistakes rules.Errors
 				switch {
 				case errors.As(err, &mistakes):
@@ -62,7 +62,10 @@ func rulesCheckCommand() *cobra.Command {
 				case err != nil:
 					return err
 				}
-				fmt.Fprintf(c.OutOrStdout(), "%s: %s in %s\n", name, english.Count(len(set.Rules()), "rule"), english.Count(len(set.Namespaces()), "namespace"))
+				for _, note := range set.Notes() {
+					fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", name, note)
+				}
+				fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", name, contents(set))
 			}
 			if bad > 0 {
 				return errors.New(english.Count(bad, "mistake"))
@@ -71,7 +74,38 @@ func rulesCheckCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of files of rules")
+	envoyFlag(c, &envoy)
 	return c
+}
+
+// envoyFlag adds the flag of commands that read files of Envoy's rate limit service.
+func envoyFlag(c *cobra.Command, to *bool) {
+	c.Flags().BoolVar(to, "envoy", false, "read files of Envoy's rate limit service")
+}
+
+// readRules reads a file of rules, or of Envoy's rate limit service.
+func readRules(name string, envoy bool) (*rules.Set, error) {
+	if envoy {
+		return cli.ReadEnvoyRules(name)
+	}
+	return cli.ReadRules(name)
+}
+
+// contents says in a line what a set has.
+func contents(set *rules.Set) string {
+	text := english.Count(len(set.Rules()), "rule") + " in " + english.Count(len(set.Namespaces()), "namespace")
+	if len(set.Domains()) == 0 {
+		return text
+	}
+	limits := 0
+	for _, d := range set.Domains() {
+		limits += d.Limits()
+	}
+	trees := english.Count(limits, "limit") + " in " + english.Count(len(set.Domains()), "tree") + " of descriptors"
+	if len(set.Namespaces()) == 0 {
+		return trees
+	}
+	return text + ", " + trees
 }
 
 func rulesExplainCommand() *cobra.Command {
@@ -111,14 +145,11 @@ func explain(w io.Writer, ns *rules.Namespace, q *rules.Query, fields [][2]strin
 			fmt.Fprintf(w, "no rule looks at the field %s\n", f[0])
 		}
 	}
+	x := q.Explain()
 	for _, r := range ns.Rules() {
-		applies := false
-		for i := range q.Charges {
+		v := x.Of(r)
+		for _, i := range v.Charges {
 			charge := &q.Charges[i]
-			if charge.Rule != r {
-				continue
-			}
-			applies = true
 			caller, _ := rules.ParseKey(charge.Key)
 			who := "all callers together"
 			switch {
@@ -128,14 +159,20 @@ func explain(w io.Writer, ns *rules.Namespace, q *rules.Query, fields [][2]strin
 				who = "the caller " + fmt.Sprintf("%q", caller.Values)
 			}
 			role := [...]string{rules.Enforced: "", rules.Shadowed: "in shadow mode ", rules.Candidate: "as a candidate "}[charge.Role]
-			fmt.Fprintf(w, "%s: %slimits %s to %s, cost %d\n", r.Name, role, who, charge.Limit, charge.Cost)
+			from := ""
+			if v.From != "" && charge.Role != rules.Candidate {
+				from = " (" + v.From + ")"
+			}
+			fmt.Fprintf(w, "%s: %slimits %s to %s%s, cost %d\n", r.Name, role, who, charge.Limit, from, charge.Cost)
 		}
-		switch why := q.Why(r); {
-		case applies:
-		case why == "":
+		switch {
+		case len(v.Charges) > 0:
+		case v.Why == "" && v.From != "":
+			fmt.Fprintf(w, "%s: does not limit the caller (%s)\n", r.Name, v.From)
+		case v.Why == "":
 			fmt.Fprintf(w, "%s: does not limit the caller\n", r.Name)
 		default:
-			fmt.Fprintf(w, "%s: does not apply: %s\n", r.Name, why)
+			fmt.Fprintf(w, "%s: does not apply: %s\n", r.Name, v.Why)
 		}
 	}
 }
@@ -144,7 +181,8 @@ func explain(w io.Writer, ns *rules.Namespace, q *rules.Query, fields [][2]strin
 const testStart = 1_577_664_000 * int64(1e9)
 
 func rulesTestCommand() *cobra.Command {
-	return &cobra.Command{
+	var envoy bool
+	c := &cobra.Command{
 		Use:   "test FILE CASES …",
 		Short: "Run tables of requests and expected answers against a file of rules",
 		Long: `Runs tables of requests against a file of rules, on a clock of their own, which begins at midnight of a
@@ -152,11 +190,15 @@ Monday, UTC. Each table begins without any state. CASES is a YAML list:
 
   - {namespace: shop, fields: {user: u1, path: /cart}, repeat: 20, want: allowed, rule: user-api, remaining: 0}
   - {namespace: shop, fields: {user: u1, path: /cart}, want: limited}
-  - {namespace: shop, fields: {user: u1, path: /cart}, at: 1s, want: allowed}`,
+  - {namespace: shop, fields: {user: u1, path: /cart}, at: 1s, want: allowed}
+
+In a namespace with a tree of descriptors, a request has descriptors in place of fields, as Envoy sends them:
+
+  - {namespace: edge, descriptors: [{entries: [{key: user, value: u1}], hits_addend: 2}], want: limited, remaining: 0}`,
 		Example: "  limitdb rules test rules.yaml cases.yaml",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			set, err := cli.ReadRules(args[0])
+			set, err := readRules(args[0], envoy)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -183,6 +225,8 @@ Monday, UTC. Each table begins without any state. CASES is a YAML list:
 			return nil
 		},
 	}
+	envoyFlag(c, &envoy)
+	return c
 }
 
 func rulesImportCommand() *cobra.Command {

@@ -59,8 +59,8 @@ func TestRulesExplain(t *testing.T) {
 	want := `no rule looks at the field colour
 global: limits all callers together to GCRA 20000/s, cost 1
 checkout: does not apply: the field method is missing
-user-api: does not limit the caller
-user-day: limits the caller ["healthcheck"] to FIXED 1000 CALENDAR DAY TZ Europe/Berlin, cost 1
+user-api: does not limit the caller (override 2)
+user-day: limits the caller ["healthcheck"] to FIXED 1000 CALENDAR DAY TZ Europe/Berlin (plan free), cost 1
 login-ip: in shadow mode limits the caller ["2001:db8::/64"] to LOG 5/m, cost 1
 exports: does not apply: the field tenant of its key is missing
 `
@@ -109,5 +109,31 @@ func TestRulesImport(t *testing.T) {
 	var code cli.ExitCode
 	if err := run([]string{"rules", "import", file}); !errors.As(err, &code) || code != 2 {
 		t.Error(err)
+	}
+}
+
+// TestRulesOfEnvoy checks and tests a file of Envoy's rate limit service.
+func TestRulesOfEnvoy(t *testing.T) {
+	file := written(t, "edge.yaml", "domain: edge\ndescriptors:\n  - {key: ip, rate_limit: {unit: minute, requests_per_unit: 2, name: address, shadow_mode: true}}\n")
+	out, errOut := runRules(t, "check", "--envoy", file)
+	if out != file+": 1 limit in 1 tree of descriptors\n" || errOut != file+": line 3: shadow_mode has no effect in rate_limit\n" {
+		t.Errorf("%s\n%s", out, errOut)
+	}
+	bad := written(t, "bad.yaml", "domain: edge\ndescriptors: [{kye: ip}]\n")
+	if _, errOut := runRules(t, "check", "--envoy", bad); !strings.HasPrefix(errOut, bad+":2:15: a descriptor has no \"key\"\n"+bad+":2:16: a descriptor has no field \"kye\"") {
+		t.Error(errOut)
+	}
+	both := written(t, "both.yaml", "version: 1\nnamespaces: {a: [{name: x, limit: 1/s}], b: {descriptors: []}}\n")
+	if out, _ := runRules(t, "check", both); out != both+": 1 rule in 1 namespace, 0 limits in 1 tree of descriptors\n" {
+		t.Error(out)
+	}
+	cases := written(t, "cases.yaml", `
+- {namespace: edge, descriptors: [{entries: [{key: ip, value: a}]}], repeat: 2, want: allowed, rule: address, remaining: 0}
+- {namespace: edge, descriptors: [{entries: [{key: ip, value: a}]}], want: limited}
+- {namespace: edge, descriptors: [{entries: [{key: ip, value: a}]}], at: 1m, want: limited}
+`)
+	out, errOut = runRules(t, "test", "--envoy", file, cases)
+	if out != "" || errOut != cases+":4: want limited, got allowed; descriptor 1: 1 of 2 per MINUTE left of address\nerror: 1 of 3 cases fail\n" {
+		t.Errorf("%s\n%s", out, errOut)
 	}
 }

@@ -72,7 +72,7 @@ ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
 	f.StringVar(&s.unit, "unit", "auto", "the unit of times that are numbers: auto, s, ms, us or ns")
 	f.BoolVar(&s.strict, "strict", false, "end at the first line that is not a request")
 	f.BoolVar(&s.json, "json", false, "print the result as JSON")
-	f.StringVar(&s.html, "html", "", "also write a page with plots to this `file`")
+	f.StringVar(&s.html, "html", "", "also write a page to this `file`, with plots, or with --rules tables to sort")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "show no progress bar and no bad lines")
 	return cmd
 }
@@ -194,8 +194,15 @@ func (s *simulation) file(stdin io.Reader, name string, replay *simulate.Replay,
 	return simulate.Run(trace, replay, simulate.RunOptions{Strict: s.strict, Bad: bad})
 }
 
+// result is what a replay has shown, of limits or of rules.
+type result interface {
+	WriteTable(io.Writer) error
+	WriteJSON(io.Writer) error
+	WriteHTML(io.Writer, simulate.Page) error
+}
+
 // write prints the result, and writes the page if one was requested.
-func (s *simulation) write(out io.Writer, result *simulate.Result, files []string) error {
+func (s *simulation) write(out io.Writer, result result, files []string) error {
 	write := result.WriteTable
 	if s.json {
 		write = result.WriteJSON

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"limitdb/cmd/limitdb/cli"
-	"limitdb/limit"
 	"limitdb/rules"
 	"limitdb/simulate"
 )
@@ -26,25 +23,7 @@ type ruleSimulation struct {
 	query  rules.Query
 	ledger rules.Ledger
 	now    int64
-	result ruleResult
-}
-
-// ruleResult has the counts of one rule in a simulation.
-type ruleResult struct {
-	Requests  int64        `json:"requests"`
-	Denied    int64        `json:"denied"`
-	Unmatched int64        `json:"unmatched"` // by any rule
-	Bad       int64        `json:"bad_lines"`
-	Rules     []ruleCounts `json:"rules"`
-}
-
-type ruleCounts struct {
-	Name      string `json:"name"`
-	Mode      string `json:"mode"`
-	Matched   int64  `json:"matched"`
-	Denied    int64  `json:"denied"`
-	Shadow    int64  `json:"shadow_denied"`
-	Candidate int64  `json:"candidate_denied"`
+	tally  *simulate.RuleTally
 }
 
 // newRuleSimulation reads a file of rules. fields are pairs "rule's=trace's", for fields with another name in the
@@ -71,9 +50,7 @@ func newRuleSimulation(file, namespace string, fields []string) (*ruleSimulation
 		}
 		r.names[at] = name
 	}
-	for _, rule := range r.ns.Rules() {
-		r.result.Rules = append(r.result.Rules, ruleCounts{Name: rule.Name, Mode: rule.Mode.String()})
-	}
+	r.tally = simulate.NewRuleTally(r.ns)
 	return r, nil
 }
 
@@ -97,12 +74,12 @@ func (r *ruleSimulation) file(stdin io.Reader, name string, o simulate.TraceOpti
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &wrong):
-			r.result.Bad++
+			r.tally.Bad()
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		default:
 			if err := r.add(&req); err != nil {
-				r.result.Bad++
+				r.tally.Bad()
 			}
 		}
 	}
@@ -131,60 +108,21 @@ func (r *ruleSimulation) add(req *simulate.Request) error {
 	if err != nil {
 		return err
 	}
-	r.result.Requests++
-	if a.Limited {
-		r.result.Denied++
-	}
-	if len(q.Charges) == 0 {
-		r.result.Unmatched++
-	}
-	for i := range q.Charges {
-		r.count(&q.Charges[i], &a.Parts[i])
-	}
+	r.tally.Add(q, &a)
 	return nil
 }
 
-func (r *ruleSimulation) count(c *rules.Charge, d *limit.Decision) {
-	n := &r.result.Rules[c.Rule.Index-r.ns.Rules()[0].Index]
-	if c.Role != rules.Candidate {
-		n.Matched++
-	}
-	switch {
-	case !d.Limited:
-	case c.Role == rules.Candidate:
-		n.Candidate++
-	case c.Role == rules.Shadowed:
-		n.Shadow++
-	default:
-		n.Denied++
-	}
-}
-
-// write prints the result.
-func (r *ruleSimulation) write(w io.Writer, asJSON bool) error {
-	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(&r.result)
-	}
-	res := &r.result
-	fmt.Fprintf(w, "%d requests, %d denied, %d that no rule limits, %d lines that are not requests\n\n", res.Requests, res.Denied, res.Unmatched, res.Bad)
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "rule\tmode\tmatched\tdenied\tin shadow mode\tcandidate")
-	for _, n := range res.Rules {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", n.Name, n.Mode, n.Matched, n.Denied, n.Shadow, n.Candidate)
-	}
-	if err := t.Flush(); err != nil || len(r.absent) == 0 || res.Requests == 0 {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\nNo request has these fields: %s. If the trace has another name for one, give it: --field %s=NAME\n", strings.Join(r.absent, ", "), r.absent[0])
-	return err
+// summed returns what the rules have done.
+func (r *ruleSimulation) summed() *simulate.RuleResult {
+	result := r.tally.Result()
+	result.Absent = r.absent
+	return result
 }
 
 // runRules replays files through rules.
 func (s *simulation) runRules(cmd *cobra.Command, files []string) error {
-	if len(s.limits) > 0 || s.sweep != "" || s.html != "" || cmd.Flags().Changed("key") {
-		return cli.UsageError(errors.New("--rules does not go with --limit, --sweep, --key or --html"))
+	if len(s.limits) > 0 || s.sweep != "" || cmd.Flags().Changed("key") {
+		return cli.UsageError(errors.New("--rules does not go with --limit, --sweep or --key"))
 	}
 	r, err := newRuleSimulation(s.rules, s.namespace, s.fields)
 	if err != nil {
@@ -195,5 +133,5 @@ func (s *simulation) runRules(cmd *cobra.Command, files []string) error {
 			return err
 		}
 	}
-	return r.write(cmd.OutOrStdout(), s.json)
+	return s.write(cmd.OutOrStdout(), r.summed(), files)
 }

@@ -2,6 +2,11 @@ package main
 
 import (
 	"fmt"
+	"html"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,5 +132,77 @@ func TestSimulateWithoutCallers(t *testing.T) {
 	_, errOut, status := simulateRun(t, "time,user\n1,-\n", "--limit", "gcra 2/m", "--key", "user", "-")
 	if status != 1 || !strings.Contains(errOut, `no request of standard input has a caller: the fields of the key are empty or "-" (--anonymous makes that a caller)`) {
 		t.Errorf("%d %s", status, errOut)
+	}
+}
+
+// cell finds the cells of a row of a page.
+var cell = regexp.MustCompile(`<t[dh] role="[a-z]+">([^<]*)</t[dh]>`)
+
+// TestSimulateRulesPage checks that the page has the figures of the text, the callers with theirs, a place of each row in each
+// order, and hostile names as texts.
+func TestSimulateRulesPage(t *testing.T) {
+	file := written(t, "rules.yaml", `
+version: 1
+namespaces:
+  a:
+    - {name: all, limit: 9/s}
+    - {name: user, key: [user], limit: 2/s, candidate: 1/s}
+    - {name: path, key: [addr], limit: 1/s, mode: shadow}
+`)
+	hostile := `"<script>alert(1)</script>"`
+	trace := "time,addr,user\n" + strings.Repeat("0,i,u\n", 4) + strings.Repeat("0,</style>,"+hostile+"\n", 5) + "0,j,\x1b[2J\n"
+	page := filepath.Join(t.TempDir(), "page.html")
+	out, errOut, status := simulateRun(t, trace, "--rules", file, "--html", page, "-")
+	if status != 0 {
+		t.Fatal(errOut)
+	}
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows [][]string
+	for line := range strings.Lines(string(b)) {
+		var row []string
+		for _, m := range cell.FindAllStringSubmatch(line, -1) {
+			row = append(row, html.UnescapeString(m[1]))
+		}
+		if row != nil {
+			rows = append(rows, row)
+		}
+	}
+	text := regexp.MustCompile("  +")
+	for i, line := range strings.Split(strings.TrimSpace(out), "\n")[2:] {
+		if want := text.Split(strings.TrimSpace(line), -1); !slices.Equal(rows[i], want) {
+			t.Errorf("row %d: %q, in the text %q", i, rows[i], want)
+		}
+	}
+	want := [][]string{
+		{"caller", "rule", "matched", "denied", "in shadow mode", "candidate"},
+		{"<script>alert(1)</script>", "user", "5", "3", "0", "4"}, {"u", "user", "4", "2", "0", "3"},
+		{"</style>", "path", "5", "0", "4", "0"}, {"i", "path", "4", "0", "3", "0"},
+	}
+	if got := rows[4:]; !slices.EqualFunc(got, want, slices.Equal[[]string]) {
+		t.Errorf("callers: %q", got)
+	}
+	for _, place := range []string{
+		`style="--o0:2;--o1:3;--o2:2;--o3:2;--o4:1;--o5:3;--o6:1;"><td role="cell">user</td>`,                                      // user is after path by name, and first by what it denies
+		`style="--o0:1;--o1:6;--o2:6;--o3:6;--o4:6;--o5:6;--o6:6;" class="group"><td role="cell" class="group">user, enforce</td>`, // heads are last where they are not shown
+		`style="--o0:5;--o1:1;--o2:1;--o3:2;--o4:3;--o5:1;--o6:3;"><td role="cell">&lt;/style&gt;</td>`,
+	} {
+		if !strings.Contains(string(b), place) {
+			t.Errorf("the page lacks %s", place)
+		}
+	}
+	for _, bad := range []string{"<script", "<img", "<link", "@import", "url(", "ZgotmplZ", "\x1b"} {
+		if strings.Contains(string(b), bad) {
+			t.Errorf("the page has %s", bad)
+		}
+	}
+	if n := strings.Count(string(b), "</style>"); n != 1 || !strings.Contains(string(b), "default-src 'none'; style-src 'unsafe-inline'") {
+		t.Errorf("%d ends of a style", n)
+	}
+	if out, _, _ := simulateRun(t, trace, "--rules", file, "--json", "-"); !strings.Contains(out, `"caller": "\u003c/style\u003e",
+          "matched": 5,`) {
+		t.Error(out)
 	}
 }

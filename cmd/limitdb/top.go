@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/config"
+	"limitdb/dashboard"
 	"limitdb/resp"
 )
 
@@ -22,7 +24,8 @@ func topCommand() *cobra.Command {
 		Long: `Connects to the address that a server with this configuration listens on, and shows every
 second what the server does. Press q to quit. Without a terminal it prints each picture below
 the last; --once prints one, after one second, and exits. -a names another address, host:port or
-the path of a unix socket, as for limitdb bench. LIMITDB_REQUIREPASS has the password.`,
+the path of a unix socket, as for limitdb bench. LIMITDB_REQUIREPASS has the password.
+With several nodes it shows them all, and on each of them the figures of the one that leads.`,
 		Example:            "  limitdb top\n  limitdb top -a 10.0.0.7:6379\n  limitdb top --once",
 		DisableFlagParsing: true, DisableFlagsInUseLine: true,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -146,19 +149,87 @@ func (c *client) look() (*topSample, error) {
 	}
 	s.addTimes(times)
 	// A node that does not lead may know of nobody.
-	if keys, err := c.ask("RL.TOP", "COUNT", "40"); err == nil {
-		for _, e := range keys.Elems {
-			if len(e.Elems) == 2 {
-				s.denied = append(s.denied, topKey{e.Elems[0].Text, e.Elems[1].Int})
-			}
+	keys, err := c.try("RL.TOP", "COUNT", "40")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range keys.Elems {
+		if len(e.Elems) == 2 {
+			s.denied = append(s.denied, topKey{e.Elems[0].Text, e.Elems[1].Int})
+		}
+	}
+	if s.info["raft_id"] != "" {
+		if err := c.lookAtCluster(s); err != nil {
+			return nil, err
 		}
 	}
 	if n := s.number("rules"); 0 < n && n <= topRules {
-		if rules, err := c.ask("RL.RULES", "STATS"); err == nil {
-			s.addRules(rules)
+		rules, err := c.try("RL.RULES", "STATS")
+		if err != nil {
+			return nil, err
 		}
+		s.addRules(rules)
 	}
 	return s, nil
+}
+
+// try is ask for what the server may refuse: an error reply becomes an empty one. Without any reply, the connection is of no more use.
+func (c *client) try(words ...string) (resp.Value, error) {
+	v, err := c.ask(words...)
+	if err != nil && v.Err() != nil {
+		return resp.Value{}, nil
+	}
+	return v, err
+}
+
+// lookAtCluster asks for the nodes, and for the figures of the node that leads. If none does, s has those of this node.
+func (c *client) lookAtCluster(s *topSample) error {
+	nodes, err := c.try("RAFT", "SERVER", "LIST")
+	if err != nil {
+		return err
+	}
+	s.nodes = dashboard.Nodes(nodes, s.info["raft_id"])
+	if s.info["role"] == "master" {
+		return nil
+	}
+	history, err := c.try("RL.HISTORY")
+	if err == nil {
+		s.addHistory(history)
+	}
+	return err
+}
+
+// addHistory takes the figures of the node that leads from its reply to RL.HISTORY. What it decides is that of the last second.
+func (s *topSample) addHistory(v resp.Value) {
+	all := map[string]resp.Value{}
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		all[v.Elems[i].Text] = v.Elems[i+1]
+	}
+	if s.leader = all["node"].Text; s.leader == "" || s.leader == s.info["raft_id"] {
+		s.leader = "" // this node has just begun to lead
+		return
+	}
+	set := func(field string, n int64) { s.info[field] = strconv.FormatInt(n, 10) }
+	for field, name := range map[string]string{
+		"decisions_allowed": "allowed", "decisions_limited": "limited", "decisions_shadow_limited": "shadow",
+		"expired_keys": "expired", "evicted_keys": "evicted", "maxmemory": "maxmemory", "maxclients": "maxclients",
+	} {
+		set(field, all[name].Int)
+	}
+	s.median, s.p99 = all["p50_nsec"].Int, all["p99_nsec"].Int
+	s.rates = map[string]float64{"decisions_allowed": 0, "decisions_limited": 0, "decisions_shadow_limited": 0}
+	samples := all["samples"].Elems
+	if len(samples) == 0 || len(samples[len(samples)-1].Elems) < 12 {
+		return
+	}
+	last := samples[len(samples)-1].Elems
+	took := float64(max(1, last[1].Int)) / 1000
+	for i, field := range []string{"decisions_allowed", "decisions_limited", "decisions_shadow_limited"} {
+		s.rates[field] = float64(last[2+i].Int) / took
+	}
+	for i, field := range []string{"keys", "table_bytes", "connected_clients", "waiting"} {
+		set(field, last[8+i].Int)
+	}
 }
 
 // topRules is the most rules that are watched: the counters of more are too much to ask for every second.

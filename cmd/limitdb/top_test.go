@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/dashboard"
 	"limitdb/resp"
 )
 
@@ -96,5 +97,59 @@ LIMITED MOST NOW
 	}
 	if got := v.text(80, 12); strings.Contains(got, "x1b") || !strings.Contains(got, "user:1") {
 		t.Errorf("12 lines: %s", got)
+	}
+}
+
+// TestTopOfACluster checks that a node that follows shows the leader's figures, and each node the others.
+func TestTopOfACluster(t *testing.T) {
+	history := func(node string, samples ...resp.Value) resp.Value {
+		return list(word("node"), word(node), word("time"), number(1), word("allowed"), number(50), word("limited"), number(9), word("maxmemory"), number(2048),
+			word("maxclients"), number(100), word("p50_nsec"), number(1512), word("p99_nsec"), number(9000), word("samples"), list(samples...))
+	}
+	node := func(id, role, vote, state string, last, contact int64) resp.Value {
+		return list(word("id"), word(id), word("role"), word(role), word("vote"), word(vote), word("state"), word(state), word("last-index"), number(last), word("last-contact-ms"), number(contact))
+	}
+	nodes := list(node("n1", "leader", "voter", "online", 90, 10), node("n2", "follower", "voter", "online", 87, 0),
+		node("n3", "follower", "nonvoter", "unreachable", 5, 7000), node("\x1b[2J", "follower", "voter", "unreachable", -1, -1))
+	const table = `            n1                   leads                   up to date
+            n2 (this node)       follows                 3 entries behind
+            n3                   follows, without a vote silent for 7s
+            "\x1b[2J"            follows                 does not answer
+`
+	for _, tt := range []struct {
+		name          string
+		leader        string
+		nodes         resp.Value
+		history       resp.Value
+		state         string
+		figures, rest string
+	}{
+		{
+			"follows", "h:1", nodes, history("n1", numbers(0, 1000, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9), numbers(1, 2000, 30, 10, 0, 0, 0, 0, 7, 1024, 4, 1)), "follows n1, whose figures these are",
+			"Decisions   20/s   allowed 15   limited 5 (25.0 %)\n            █\nTime        median about 1.5µs   99 % about 9µs\nKeys        7   1.0 kB of 2.0 kB   0 expired   0 evicted\nClients     4 of 100   1 waiting\n",
+			"Cluster     2 of 4 nodes   term 3   2 entries to apply\n" + table,
+		},
+		{"no second yet", "h:1", nodes, history("n1"), "follows n1, whose figures these are", "Decisions   0/s   allowed 0   limited 0 (0.0 %)\n", table},
+		{"has just begun to lead", "h:1", nodes, history("n2"), "follows h:1", "Decisions   0/s   allowed 0   limited 0 (0.0 %)\n            ▁\nTime        no decisions\nKeys        0 ", table},
+		{
+			"no leader", "", list(node("n1", "follower", "voter", "unreachable", 90, 2000), node("n2", "follower", "voter", "online", 87, 0)), resp.Value{}, "no node leads", "Decisions   0/s",
+			"Cluster     1 of 2 nodes   term 3   2 entries to apply\n            n1                   follows                 silent for 2s\n            n2 (this node)       follows                 answers\n",
+		},
+	} {
+		v := topView{address: "a"}
+		for i := range int64(2) {
+			s := &topSample{at: time.Unix(i, 0), info: map[string]string{
+				"limitdb_version": "1", "role": "slave", "raft_id": "n2", "raft_leader": tt.leader, "raft_term": "3", "raft_commit_index": "40", "raft_applied_index": "38",
+			}}
+			s.nodes = dashboard.Nodes(tt.nodes, "n2")
+			s.addHistory(tt.history)
+			v.add(s)
+		}
+		got := v.text(120, 40)
+		for _, want := range []string{"limitdb 1  a  " + tt.state + "  up ", tt.figures, tt.rest} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no\n%s\nin:\n%s", tt.name, want, got)
+			}
+		}
 	}
 }

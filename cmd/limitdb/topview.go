@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"limitdb/dashboard"
 	"limitdb/rules"
 )
 
@@ -21,6 +22,12 @@ type topSample struct {
 	calls  int64             // decisions that were timed
 	denied []topKey          // keys, the most denied first
 	rules  []topRule         // in the order of the file
+	nodes  []dashboard.Node  // of the cluster
+
+	// On a node that does not lead:
+	leader      string             // whose figures these are, "" for this node's
+	rates       map[string]float64 // how fast the leader's counters grow, a second
+	median, p99 int64              // times of its decisions in ns, 0 if it made none
 }
 
 // topRule is a rule with its counters: allowed, limited, and would have been limited.
@@ -61,6 +68,9 @@ func (s *topSample) number(field string) int64 {
 
 // rate returns how fast a counter grows, a second.
 func (v *topView) rate(field string) float64 {
+	if rate, ok := v.now.rates[field]; ok {
+		return rate
+	}
 	if v.last == nil {
 		return 0
 	}
@@ -151,6 +161,10 @@ func (v *topView) text(width, height int) string {
 		state = "loading"
 	case s.info["raft_id"] != "" && s.info["role"] == "master":
 		state = "leads"
+	case s.leader != "":
+		state = "follows " + s.leader + ", whose figures these are"
+	case s.info["raft_id"] != "" && s.info["raft_leader"] == "":
+		state = "no node leads"
 	case s.info["raft_id"] != "":
 		state = "follows " + s.info["raft_leader"]
 	}
@@ -181,7 +195,10 @@ func (v *topView) text(width, height int) string {
 	line("Clients     %d of %d   %d waiting", s.number("connected_clients"), s.number("maxclients"), s.number("waiting"))
 	line("Log         %s", logText(s))
 	if s.info["raft_id"] != "" {
-		line("Cluster     term %d   %d entries to apply", s.number("raft_term"), s.number("raft_commit_index")-s.number("raft_applied_index"))
+		line("Cluster     %sterm %d   %d entries to apply", reached(s.nodes), s.number("raft_term"), s.number("raft_commit_index")-s.number("raft_applied_index"))
+		for _, n := range s.nodes {
+			line("            %-20s %-23s %s", nodeName(&n), nodeRole(&n), nodeState(&n))
+		}
 	}
 	line("")
 	left := func() int { return height - strings.Count(b.String(), "\n") - 1 }
@@ -203,8 +220,64 @@ func (v *topView) text(width, height int) string {
 	return b.String()
 }
 
+// reached says how many nodes answer.
+func reached(nodes []dashboard.Node) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	answer := 0
+	for i := range nodes {
+		if nodes[i].Answers {
+			answer++
+		}
+	}
+	return fmt.Sprintf("%d of %d nodes   ", answer, len(nodes))
+}
+
+func nodeName(n *dashboard.Node) string {
+	name := fit(rules.KeyText(n.ID), 20)
+	if n.Self {
+		name = fit(rules.KeyText(n.ID), 8) + " (this node)"
+	}
+	return name
+}
+
+func nodeRole(n *dashboard.Node) string {
+	switch {
+	case n.Leads:
+		return "leads"
+	case n.Votes:
+		return "follows"
+	}
+	return "follows, without a vote"
+}
+
+// nodeState says whether a node answers, and how far it is behind the one that leads.
+func nodeState(n *dashboard.Node) string {
+	switch {
+	case !n.Answers && n.Contact < 0:
+		return "does not answer"
+	case !n.Answers:
+		return "silent for " + (time.Duration(n.Contact) * time.Millisecond).Round(time.Second).String()
+	case n.Behind < 0:
+		return "answers"
+	case n.Behind == 0:
+		return "up to date"
+	case n.Behind == 1:
+		return "1 entry behind"
+	}
+	return fmt.Sprintf("%d entries behind", n.Behind)
+}
+
 // times describes how long decisions took.
 func (v *topView) times() string {
+	if v.now.leader != "" {
+		if v.now.p99 == 0 {
+			return "no decisions"
+		}
+		about := func(ns int64) string { return time.Duration(ns).Round(100 * time.Nanosecond).String() }
+		return "median about " + about(v.now.median) + "   99 % about " + about(v.now.p99)
+	}
 	var parts []string
 	for _, q := range []struct {
 		name string

@@ -32,7 +32,7 @@ func TestBytesAreWhatTheKernelSays(t *testing.T) {
 		t.Helper()
 		counted, resident := m.a.Used(), residentIn(t, m.a)
 		// Segments and directories are elsewhere.
-		outside := int64((m.t.segments-1)*segmentBytes + (len(m.t.dir.Load().segs)-1)*pointerBytes)
+		outside := int64((m.t.count-1)*segmentBytes + (len(m.t.dir.Load().segs)-1)*pointerBytes)
 		if pages := counted - empty - outside; resident > pages || resident < pages*9/10 {
 			t.Errorf("%s: %d bytes counted, %d resident", when, pages, resident)
 		}

@@ -55,7 +55,7 @@ const (
 	rankTime   = 24
 )
 
-// rank returns the rank of a live record. It returns false for leases, which are
+// rank returns the rank of a live record. It returns false for leases and holds, which are
 // never evicted because what they allow is still in flight, and for values that
 // never expire. Other values rank as limits that are used up but do not deny,
 // because the server does not know what they count.
@@ -64,7 +64,7 @@ func (t *Table) rank(now int64, r record) (uint64, bool) {
 	a := m.Kind()
 	if a >= limit.LEASE {
 		expires := limit.Expires(a, state)
-		return shareOne<<rankShare | uint64(max(0, expires-now))>>rankTime, a != limit.LEASE && expires != math.MaxInt64
+		return shareOne<<rankShare | uint64(max(0, expires-now))>>rankTime, a > limit.HOLDS && expires != math.MaxInt64
 	}
 	if m&unknown == unknown {
 		return shareMost<<rankShare | uint64(max(0, limit.Expires(a, state)-now))>>rankTime, true
@@ -86,40 +86,23 @@ func (t *Table) rank(now int64, r record) (uint64, bool) {
 const evictShare = 16
 
 // candidate returns the rank of a key, and whether it may be evicted: it is not
-// being changed, no request waits for a turn of it, and its caller is not denied
-// now, unless those may go as well.
+// being changed, no request waits for a turn of it, nothing of it is held, and its caller is
+// not denied now, unless those may go as well.
 func (t *Table) candidate(now int64, r record, denied bool) (uint64, bool) {
 	rank, ok := t.rank(now, r)
-	return rank, ok && (denied || rank < rankDenied) && r.mark()&pinned == 0 && !t.owner.Holds(r.key())
-}
-
-// gain returns how many bytes are free when a record has gone.
-func (t *Table) gain(r record) int {
-	if r.isBoxed() {
-		return r.size() + cap(t.boxed(r))
-	}
-	return r.size()
+	return rank, ok && (denied || rank < rankDenied) && r.mark()&pinned == 0 && !t.owner.Holds(r.key()) && !t.hasBeside(r)
 }
 
 // mayGo reports whether a key with this mark may be evicted at once, as far as the
-// mark tells: it is no lease, its caller is not denied, and it does expire.
+// mark tells: it is no lease or hold, its caller is not denied, and it does expire.
 func (m Mark) mayGo(expires int64) bool {
 	k := m.Kind()
-	return k != limit.LEASE && expires != math.MaxInt64 && (k > limit.LEASE || m&denied == 0 || m&unknown == unknown)
+	return k != limit.LEASE && k != limit.HOLDS && expires != math.MaxInt64 && (k > limit.LEASE || m&denied == 0 || m&unknown == unknown)
 }
 
 // bar notes that no more than spare bytes can be evicted from g. The note holds
 // until unbar, and for no longer than sweepRest.
 func (g *segment) bar(now int64, spare int) { g.barren, g.spare = now+sweepRest, spare }
-
-// unbar ends the note of bar, because a key comes that may go, one has gone, or one
-// expires earlier than all others.
-func (t *Table) unbar(g *segment) {
-	if g.barren != 0 {
-		g.barren = 0
-		t.arena.hopes.Add(1)
-	}
-}
 
 // evict drops the lowest-ranking keys of g and returns how many: a sixteenth of
 // those that may go, and more if needed to free size bytes. If even all of them

@@ -4,23 +4,47 @@ import (
 	"math"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/zeebo/xxh3"
+
+	"limitdb/limit"
 )
 
-// A table grows and shrinks by rewriting segments.
+// segments are the segments of a table, and the directory that finds them. They
+// grow and shrink by being rewritten.
+type segments struct {
+	dir       atomic.Pointer[directory] // Warm reads it without the shard's lock
+	shardBits uint
+	seed      uint64
+	shard     uint64
+	count     int
+	boxes
+}
+
+// hash returns the hash of a record.
+func (s *segments) hash(r record) uint64 {
+	h := xxh3.HashSeed(r.key(), s.seed)
+	if r.kind() == limit.HOLDS {
+		h = Beside(h)
+	}
+	return h
+}
+
+func (s *segments) lookup(h uint64) *segment { return s.dir.Load().lookup(h, s.shardBits) }
 
 // compact gives memory back after keys of g have gone, if that saves about a
 // third of it or more.
-func (t *Table) compact(g *segment) {
+func (s *segments) compact(g *segment) {
 	if g.n == 0 {
 		g.top, g.garbage, g.reach, g.due = g.records(), 0, 0, math.MaxInt64
 	}
-	if t.merge(g) {
+	if s.merge(g) {
 		return
 	}
-	if need := t.arena.pages(needs(g.n, g.live())) + t.arena.page; g.base != nil && need*3/2 <= g.touched {
+	if need := s.arena.pages(needs(g.n, g.live())) + s.arena.page; g.base != nil && need*3/2 <= g.touched {
 		// resize fails only if no other span is available; then g stays as it
 		// is.
-		_, _ = t.resize(g, 0, 0)
+		_, _ = s.resize(g, 0, 0)
 	}
 }
 
@@ -37,35 +61,8 @@ func needs(n, bytes int) int {
 }
 
 // maxKeys returns the number of keys at which g is split.
-func (t *Table) maxKeys(g *segment) int {
-	return minKeys + int(Mix(t.seed^g.start^uint64(g.depth))%(minKeys/2))
-}
-
-// makeRoom makes room for keys more keys, whose records take size bytes
-// together, in the segment for hash h, and returns that segment. If must is
-// set, it ignores the budget.
-func (t *Table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segment, error) {
-	relieved := false
-	for {
-		g := t.lookup(h)
-		tight := !must && t.arena.budget.over(0)
-		if g.fits(keys, size) && (!tight || relieved) {
-			return g, nil
-		}
-		if !tight || relieved {
-			ok, err := t.enlarge(g, keys, size, must)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				continue
-			}
-		}
-		if t.relieve(now, g, size) == 0 || !t.shrinkFor(g, keys, size) {
-			return nil, ErrNoRoom
-		}
-		relieved = true
-	}
+func (s *segments) maxKeys(g *segment) int {
+	return minKeys + int(Mix(s.seed^g.start^uint64(g.depth))%(minKeys/2))
 }
 
 // shrinkFor rewrites g, from which some keys have gone. It leaves room for that
@@ -73,10 +70,10 @@ func (t *Table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segme
 // relieved again. It rewrites nothing if that alone would exceed the budget, as an
 // index with room to spare may need another page. It reports whether there was a
 // span to do so.
-func (t *Table) shrinkFor(g *segment, keys, size int) bool {
+func (s *segments) shrinkFor(g *segment, keys, size int) bool {
 	over := func(need int) bool {
-		more := t.arena.pages(need) - g.touched
-		return more > 0 && t.arena.budget.over(more)
+		more := s.arena.pages(need) - g.touched
+		return more > 0 && s.arena.budget.over(more)
 	}
 	if need := needs(g.n+keys, g.live()+size); need > spanSize || over(need) {
 		keys, size = 0, 0
@@ -84,7 +81,7 @@ func (t *Table) shrinkFor(g *segment, keys, size int) bool {
 			return true
 		}
 	}
-	_, err := t.resize(g, keys, size)
+	_, err := s.resize(g, keys, size)
 	return err == nil
 }
 
@@ -101,8 +98,8 @@ func (g *segment) hasLines(keys int) bool {
 // enlarge takes one step towards room for more records in g's stretch: it adds
 // pages, resizes the segment, or splits it. It reports whether the budget
 // allowed that.
-func (t *Table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
-	a := t.arena
+func (s *segments) enlarge(g *segment, keys, size int, must bool) (bool, error) {
+	a := s.arena
 	if g.hasLines(keys) && g.top+size <= spanSize && g.garbage <= g.live()/4 {
 		if more := a.pages(g.top+size) - g.touched; must || !a.budget.over(more) {
 			a.budget.add(more)
@@ -111,12 +108,12 @@ func (t *Table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
 		}
 	}
 	need := needs(g.n+keys, g.live()+size)
-	if g.n >= 2 && t.splittable(g) && (g.n >= t.maxKeys(g) || need > spanSize) {
+	if g.n >= 2 && s.splittable(g) && (g.n >= s.maxKeys(g) || need > spanSize) {
 		// Each half may need another page, and the directory may double.
-		if !must && a.budget.over(2*a.page+segmentBytes+pointerBytes*len(t.dir.Load().segs)) {
+		if !must && a.budget.over(2*a.page+segmentBytes+pointerBytes*len(s.dir.Load().segs)) {
 			return false, nil
 		}
-		return true, t.split(g)
+		return true, s.split(g)
 	}
 	if need > spanSize {
 		return false, ErrOOM
@@ -124,7 +121,7 @@ func (t *Table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
 	if !must && a.budget.over(a.pages(need)-g.touched) {
 		return false, nil
 	}
-	_, err := t.resize(g, keys, size)
+	_, err := s.resize(g, keys, size)
 	return true, err
 }
 
@@ -132,30 +129,30 @@ func (t *Table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
 // would double the directory again and again for one segment. (Nobody can find
 // such keys without knowing the seed.) Such a segment grows instead, until its
 // span is full.
-func (t *Table) splittable(g *segment) bool {
-	d := t.dir.Load()
-	return g.depth < d.depth || d.depth < maxDepth && len(d.segs) <= 16*t.segments
+func (s *segments) splittable(g *segment) bool {
+	d := s.dir.Load()
+	return g.depth < d.depth || d.depth < maxDepth && len(d.segs) <= 16*s.count
 }
 
 // empty returns a segment without keys at a depth and a place.
-func (t *Table) empty(depth uint, start uint64) *segment {
-	t.arena.budget.add(segmentBytes)
-	t.segments++
-	return &segment{start: start, width: PlaceBits - t.shardBits - depth, depth: depth, due: math.MaxInt64}
+func (s *segments) empty(depth uint, start uint64) *segment {
+	s.arena.budget.add(segmentBytes)
+	s.count++
+	return &segment{start: start, width: PlaceBits - s.shardBits - depth, depth: depth, due: math.MaxInt64}
 }
 
 // build returns an empty segment with room for n keys whose records take that
 // many bytes.
-func (t *Table) build(depth uint, start uint64, n, bytes int) (*segment, error) {
-	g := t.empty(depth, start)
+func (s *segments) build(depth uint, start uint64, n, bytes int) (*segment, error) {
+	g := s.empty(depth, start)
 	if n == 0 && bytes == 0 {
 		return g, nil
 	}
 	// Contents that fit into one span still fit, with fewer spare lines.
 	lines := min(linesFor(n), (spanSize-bytes)/cacheLine)
-	base, touched, err := t.arena.get(lines*cacheLine + bytes)
+	base, touched, err := s.arena.get(lines*cacheLine + bytes)
 	if err != nil {
-		t.retire(g)
+		s.retire(g)
 		return nil, err
 	}
 	g.base, g.touched, g.lines = base, touched, uint64(lines)
@@ -165,98 +162,98 @@ func (t *Table) build(depth uint, start uint64, n, bytes int) (*segment, error) 
 }
 
 // retire frees a segment that is no longer in the directory.
-func (t *Table) retire(g *segment) {
-	t.arena.budget.add(-segmentBytes)
-	t.segments--
+func (s *segments) retire(g *segment) {
+	s.arena.budget.add(-segmentBytes)
+	s.count--
 	if g.base != nil {
-		t.arena.put(g.base, g.touched)
+		s.arena.put(g.base, g.touched)
 	}
 }
 
 // copyTo copies each of g's records to the segment that to chooses by its hash.
-func (t *Table) copyTo(g *segment, to func(h uint64) *segment) {
+func (s *segments) copyTo(g *segment, to func(h uint64) *segment) {
 	g.each(func(r record) {
-		h := t.hash(r.key())
+		h := s.hash(r)
 		dst := to(h)
 		dst.addCopy(h, r)
-		dst.due = min(dst.due, t.expires(r))
+		dst.due = min(dst.due, s.expires(r))
 	})
 }
 
 // resize rewrites g without its garbage, with room for that many more keys and
 // bytes.
-func (t *Table) resize(g *segment, keys, bytes int) (*segment, error) {
-	next, err := t.build(g.depth, g.start, g.n+keys, g.live()+bytes)
+func (s *segments) resize(g *segment, keys, bytes int) (*segment, error) {
+	next, err := s.build(g.depth, g.start, g.n+keys, g.live()+bytes)
 	if err != nil {
 		return nil, err
 	}
 	next.rest = g.rest
-	t.copyTo(g, func(uint64) *segment { return next })
-	t.publish(next)
-	t.retire(g)
+	s.copyTo(g, func(uint64) *segment { return next })
+	s.publish(next)
+	s.retire(g)
 	return next, nil
 }
 
 // split rewrites g as two segments.
-func (t *Table) split(g *segment) error {
+func (s *segments) split(g *segment) error {
 	right := func(h uint64) int { return int(h >> placeShift >> (g.width - 1) & 1) }
 	var n, bytes [2]int
 	g.each(func(r record) {
-		i := right(t.hash(r.key()))
+		i := right(s.hash(r))
 		n[i]++
 		bytes[i] += r.size()
 	})
 	var halves [2]*segment
 	for i := range halves {
-		half, err := t.build(g.depth+1, g.start+uint64(i)<<(g.width-1), n[i], bytes[i])
+		half, err := s.build(g.depth+1, g.start+uint64(i)<<(g.width-1), n[i], bytes[i])
 		if err != nil {
 			if i == 1 {
-				t.retire(halves[0])
+				s.retire(halves[0])
 			}
 			return err
 		}
 		half.rest = g.rest
 		halves[i] = half
 	}
-	t.copyTo(g, func(h uint64) *segment { return halves[right(h)] })
-	if d := t.dir.Load(); g.depth == d.depth {
-		t.double(d)
+	s.copyTo(g, func(h uint64) *segment { return halves[right(h)] })
+	if d := s.dir.Load(); g.depth == d.depth {
+		s.double(d)
 	}
-	d := t.dir.Load()
+	d := s.dir.Load()
 	if g.depth+1 == d.depth {
 		d.deepest += 2
 	}
-	t.publish(halves[0])
-	t.publish(halves[1])
-	t.retire(g)
+	s.publish(halves[0])
+	s.publish(halves[1])
+	s.retire(g)
 	return nil
 }
 
 // merge merges g with its other half if both are nearly empty, and continues
 // with the result. It reports whether it merged any.
-func (t *Table) merge(g *segment) bool {
+func (s *segments) merge(g *segment) bool {
 	merged := false
 	for g.n <= mergeKeys && g.depth > 0 {
-		d := t.dir.Load()
-		other := d.lookup((g.start^1<<g.width)<<placeShift, t.shardBits)
+		d := s.dir.Load()
+		other := d.lookup((g.start^1<<g.width)<<placeShift, s.shardBits)
 		n, bytes := g.n+other.n, g.live()+other.live()
 		if other.depth != g.depth || n > mergeKeys || needs(n, bytes) > spanSize/4 {
 			break
 		}
-		one, err := t.build(g.depth-1, min(g.start, other.start), n, bytes)
+		one, err := s.build(g.depth-1, min(g.start, other.start), n, bytes)
 		if err != nil {
 			break
 		}
-		t.copyTo(g, func(uint64) *segment { return one })
-		t.copyTo(other, func(uint64) *segment { return one })
+		s.copyTo(g, func(uint64) *segment { return one })
+		s.copyTo(other, func(uint64) *segment { return one })
 		if g.depth == d.depth {
 			d.deepest -= 2
 		}
-		t.publish(one)
-		t.retire(g)
-		t.retire(other)
+		s.publish(one)
+		s.retire(g)
+		s.retire(other)
 		if d.deepest == 0 {
-			t.halve(d)
+			s.halve(d)
 		}
 		g, merged = one, true
 	}
@@ -264,27 +261,27 @@ func (t *Table) merge(g *segment) bool {
 }
 
 // publish enters g into the directory.
-func (t *Table) publish(g *segment) {
-	d := t.dir.Load()
-	from := g.start << placeShift << t.shardBits >> (64 - d.depth)
+func (s *segments) publish(g *segment) {
+	d := s.dir.Load()
+	from := g.start << placeShift << s.shardBits >> (64 - d.depth)
 	for i := range uint64(1) << (d.depth - g.depth) {
 		d.segs[from+i].Store(g)
 	}
-	t.arena.hopes.Add(1)
+	s.arena.hopes.Add(1)
 }
 
 // double replaces the directory with one of twice the size.
-func (t *Table) double(d *directory) {
+func (s *segments) double(d *directory) {
 	next := &directory{depth: d.depth + 1, segs: make([]atomic.Pointer[segment], 2*len(d.segs))}
 	for i := range next.segs {
 		next.segs[i].Store(d.segs[i/2].Load())
 	}
-	t.arena.budget.add(pointerBytes * len(d.segs))
-	t.dir.Store(next)
+	s.arena.budget.add(pointerBytes * len(d.segs))
+	s.dir.Store(next)
 }
 
 // halve shrinks the directory while no segment needs its full depth.
-func (t *Table) halve(d *directory) {
+func (s *segments) halve(d *directory) {
 	for d.depth > 0 && d.deepest == 0 {
 		next := &directory{depth: d.depth - 1, segs: make([]atomic.Pointer[segment], len(d.segs)/2)}
 		for i := range next.segs {
@@ -294,8 +291,71 @@ func (t *Table) halve(d *directory) {
 				next.deepest++
 			}
 		}
-		t.arena.budget.add(-pointerBytes * len(next.segs))
-		t.dir.Store(next)
+		s.arena.budget.add(-pointerBytes * len(next.segs))
+		s.dir.Store(next)
 		d = next
 	}
+}
+
+// saves reports whether g would need fewer pages if it were rewritten.
+func (s *segments) saves(g *segment) bool {
+	return s.arena.pages(needs(g.n, g.live())) < g.touched
+}
+
+// shrink gives back the pages that g no longer needs. If that fails, g stays as it
+// is.
+func (s *segments) shrink(g *segment) {
+	if g.n == 0 {
+		s.vacate(g)
+	} else if s.saves(g) {
+		if next, err := s.resize(g, 0, 0); err == nil {
+			s.merge(next)
+		}
+	}
+}
+
+// vacate frees the span of a segment that has no keys left.
+func (s *segments) vacate(g *segment) {
+	next := s.empty(g.depth, g.start)
+	s.publish(next)
+	s.retire(g)
+	s.merge(next)
+}
+
+// expects notes when a key of g expires. It rarely changes anything. When
+// it does not, it writes nothing, so that processors can share the cache line.
+func (s *segments) expects(g *segment, expires int64) {
+	if expires < g.due {
+		g.due = expires
+		s.unbar(g) // it may be the first that expires at all
+	}
+}
+
+// unbar ends the note of bar, because a key comes that may go, one has gone, or one
+// expires earlier than all others.
+func (s *segments) unbar(g *segment) {
+	if g.barren != 0 {
+		g.barren = 0
+		s.arena.hopes.Add(1)
+	}
+}
+
+// expect splits g, which is empty, as that many keys would, and gives each
+// resulting segment an index for its keys.
+func (s *segments) expect(g *segment, keys int) error {
+	// The index has some lines to spare, since hashes do not fall evenly.
+	if keys < s.maxKeys(g) || g.depth == maxDepth {
+		_, err := s.resize(g, keys, 0)
+		return err
+	}
+	if err := s.split(g); err != nil {
+		return err
+	}
+	for i := range uint64(2) {
+		half := s.lookup((g.start + i<<(g.width-1)) << placeShift)
+		if err := s.expect(half, keys/2); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -42,14 +42,18 @@ func (m Mark) Kind() limit.Kind {
 }
 
 // The kinds of values have numbers that do not fit into a mark. There they follow
-// that of leases, in their order.
+// that of leases, in their order. The last code is that of holds.
 const (
 	stringCode     = Mark(limit.LEASE) + 1
 	collectionCode = stringCode + 4
+	holdsCode      = Mark(kindBits)
 )
 
-// valueKind returns the kind of values with a code.
+// valueKind returns the kind of values, or of holds, with a code.
 func valueKind(code Mark) limit.Kind {
+	if code == holdsCode {
+		return limit.HOLDS
+	}
 	if code < collectionCode {
 		return limit.STRING + limit.Kind(code-stringCode)
 	}
@@ -59,6 +63,8 @@ func valueKind(code Mark) limit.Kind {
 // kindMark returns the mark of a kind, without the bits about its limit.
 func kindMark(k limit.Kind) Mark {
 	switch {
+	case k == limit.HOLDS:
+		return holdsCode
 	case k < limit.STRING:
 		return Mark(k)
 	case k < limit.SORTEDSET:

@@ -77,7 +77,7 @@ func makeBoxes(changes []*Change) (at int, err error) {
 	for i, c := range changes {
 		switch {
 		case c.Grow:
-			err = c.Table.widen(boxOf(c.r), max(lateGrowth, c.More))
+			err = c.Table.widen(boxOf(c.r), max(lateGrowth, c.More), c.Must)
 		case c.needsBox():
 			err = c.makeBox()
 		}
@@ -106,23 +106,6 @@ func (c *Change) makeBox() error {
 
 // lateGrowth is larger than the growth of a long state in one decision.
 const lateGrowth = 256
-
-// widen makes room in a box for the growth of its state by more bytes. Errors:
-// ErrNoRoom, and those of the system.
-func (t *Table) widen(id uint32, more int) error {
-	box := t.boxes[id]
-	if cap(box)-len(box) >= more {
-		return nil
-	}
-	if t.arena.budget.over(max(t.arena.page, more)) {
-		return ErrNoRoom
-	}
-	next, err := t.arena.resize(box, box, more)
-	if err == nil {
-		t.boxes[id] = next
-	}
-	return err
-}
 
 // makeRecords makes room for the records that do not stay in place, for all of a
 // segment at once.

@@ -122,15 +122,6 @@ func (g *segment) live() int { return g.top - g.records() - g.garbage }
 
 func tagOf(h uint64) uint32 { return uint32(h) & (1<<(32-spanBits) - 1) }
 
-// expects notes when a key of g expires. It rarely changes anything. When
-// it does not, it writes nothing, so that processors can share the cache line.
-func (t *Table) expects(g *segment, expires int64) {
-	if expires < g.due {
-		g.due = expires
-		t.unbar(g) // it may be the first that expires at all
-	}
-}
-
 // find looks for key, whose hash is h.
 func (g *segment) find(h uint64, key []byte) slot {
 	if g.base == nil {

@@ -37,17 +37,17 @@ func (t *Table) Check() int {
 		boxes += t.checkSegment(g)
 		sum += segmentBytes + g.touched
 	}
-	if keys != t.n || segments != t.segments || deepest != d.deepest {
-		panic(fmt.Sprintf("%d keys, %d segments, %d deepest; counted %d, %d, %d", keys, segments, deepest, t.n, t.segments, d.deepest))
+	if keys != t.n || segments != t.segments.count || deepest != d.deepest {
+		panic(fmt.Sprintf("%d keys, %d segments, %d deepest; counted %d, %d, %d", keys, segments, deepest, t.n, t.segments.count, d.deepest))
 	}
-	for _, state := range t.boxes {
+	for _, state := range t.boxes.states {
 		sum += cap(state)
 		if len(state) <= minBoxed || cap(state) > 2*len(state) {
 			panic(fmt.Sprintf("a box has %d bytes for %d", cap(state), len(state)))
 		}
 	}
-	if boxes != len(t.boxes) {
-		panic(fmt.Sprintf("%d boxes, %d in use", len(t.boxes), boxes))
+	if boxes != len(t.boxes.states) {
+		panic(fmt.Sprintf("%d boxes, %d in use", len(t.boxes.states), boxes))
 	}
 	return sum
 }
@@ -85,7 +85,7 @@ func (t *Table) checkSegment(g *segment) (boxes int) {
 		if t.expires(r) < g.due {
 			panic(fmt.Sprintf("%q expires before due", r.key()))
 		}
-		h := t.hash(r.key())
+		h := t.hash(r)
 		if t.lookup(h) != g {
 			panic(fmt.Sprintf("%q is in a stranger's segment", r.key()))
 		}
@@ -103,7 +103,7 @@ func (t *Table) checkSegment(g *segment) (boxes int) {
 	return boxes
 }
 
-func (g *segment) checkIndex(hash func([]byte) uint64) {
+func (g *segment) checkIndex(hash func(record) uint64) {
 	strays, slots := map[uint64]uint32{}, 0
 	for b := range g.lines {
 		ln := g.line(b)
@@ -116,7 +116,7 @@ func (g *segment) checkIndex(hash func([]byte) uint64) {
 			}
 			slots++
 			r := view(g.at(ln[i] & offsetMask))
-			h := hash(r.key())
+			h := hash(r)
 			if home := g.home(h); home != b {
 				strays[home]++
 			}

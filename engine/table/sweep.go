@@ -78,23 +78,6 @@ func (t *Table) wring(now int64, g *segment) bool {
 	return true
 }
 
-// saves reports whether g would need fewer pages if it were rewritten.
-func (t *Table) saves(g *segment) bool {
-	return t.arena.pages(needs(g.n, g.live())) < g.touched
-}
-
-// shrink gives back the pages that g no longer needs. If that fails, g stays as it
-// is.
-func (t *Table) shrink(g *segment) {
-	if g.n == 0 {
-		t.vacate(g)
-	} else if t.saves(g) {
-		if next, err := t.resize(g, 0, 0); err == nil {
-			t.merge(next)
-		}
-	}
-}
-
 // end returns the place behind g's stretch, or 0 at the end of the line.
 func (g *segment) end() uint64 {
 	return (g.start + 1<<g.width) & (1<<PlaceBits - 1)
@@ -150,14 +133,6 @@ func (t *Table) cull(now int64, g *segment) int {
 
 // dropRecord drops the key of a record.
 func (t *Table) dropRecord(g *segment, r record) {
-	h := t.hash(r.key())
+	h := t.hash(r)
 	t.drop(&Spot{Hash: h, g: g, slot: g.find(h, r.key()), r: r})
-}
-
-// vacate frees the span of a segment that has no keys left.
-func (t *Table) vacate(g *segment) {
-	next := t.empty(g.depth, g.start)
-	t.publish(next)
-	t.retire(g)
-	t.merge(next)
 }

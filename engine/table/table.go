@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/zeebo/xxh3"
-
 	"limitdb/limit"
 )
 
@@ -76,21 +74,16 @@ var (
 //   - No key of a segment expires before due.
 //   - The budget counts the memory of the arena, the segments, the directories
 //     and the boxes.
+//
+// A table has its segments, which know how to be rewritten, and they have the boxes
+// of their records. The table itself knows of keys: which there are, which have
+// expired, and which may be evicted.
 type Table struct {
-	dir       atomic.Pointer[directory] // Warm reads it without the shard's lock
-	shardBits uint
-
-	arena *Arena
+	segments
 	owner *Owner
-	seed  uint64
-	shard uint64
-
-	n        int // keys
-	segments int
-	// boxes holds the states that are too large for a record. Their capacities
-	// are whole pages.
-	boxes   map[uint32][]byte
-	lastBox uint32
+	n     int // records
+	// beside is how many of them are beside a key's.
+	beside int
 
 	expired, evicted, evictedDenied, forgiven uint64
 	ranked                                    uint64 // keys looked at by evict
@@ -156,13 +149,13 @@ func (t *Table) reset() {
 	d.segs[0].Store(t.empty(0, t.shard<<width))
 	t.dir.Store(d)
 	t.arena.budget.add(pointerBytes)
-	t.n = 0
+	t.n, t.beside = 0, 0
 }
 
 // Flush forgets all keys. It sets their memory aside for the arena to free.
 func (t *Table) Flush() {
-	t.arena.setAside(remains{t.dir.Load(), t.boxes})
-	t.segments, t.boxes = 0, nil
+	t.arena.setAside(remains{t.dir.Load(), t.boxes.states})
+	t.segments.count, t.boxes.states = 0, nil
 	t.reset()
 }
 
@@ -220,10 +213,6 @@ func (r remains) each(fn func(g *segment)) {
 	}
 }
 
-func (t *Table) hash(key []byte) uint64 { return xxh3.HashSeed(key, t.seed) }
-
-func (t *Table) lookup(h uint64) *segment { return t.dir.Load().lookup(h, t.shardBits) }
-
 func (d *directory) lookup(h uint64, shardBits uint) *segment {
 	return d.segs[h<<shardBits>>(64-d.depth)].Load()
 }
@@ -233,6 +222,8 @@ func (d *directory) lookup(h uint64, shardBits uint) *segment {
 type Spot struct {
 	Hash uint64
 	Key  []byte
+	// Beside is set for the record beside a key's.
+	Beside bool
 
 	g    *segment // where the key is or would be
 	slot slot     // nil if the key is not there
@@ -266,25 +257,6 @@ func (t *Table) Find(sp *Spot) {
 	if sp.slot = sp.g.find(sp.Hash, sp.Key); sp.slot != nil {
 		sp.r = sp.g.record(sp.slot)
 	}
-}
-
-// state returns the record's state, from the record or from its box.
-func (t *Table) state(r record) []byte {
-	if r.isBoxed() {
-		return t.boxed(r)
-	}
-	return r.state()
-}
-
-// boxed is state for a record whose state is in a box.
-func (t *Table) boxed(r record) []byte { return t.boxes[boxOf(r)] }
-
-// expires returns when the record expires: see Expires.
-func (t *Table) expires(r record) int64 {
-	if r.isBoxed() {
-		return Expires(r.kind(), t.boxed(r))
-	}
-	return Expires(r.kind(), r.state())
 }
 
 // Info describes one key.
@@ -342,7 +314,37 @@ func (t *Table) insert(now int64, sp *Spot, m Mark, state []byte, must bool) err
 	}
 	t.add(g, sp.Hash, sp.Key, m, state, content)
 	t.n++
+	if m.Kind() == limit.HOLDS {
+		t.beside++
+	}
 	return nil
+}
+
+// makeRoom makes room for keys more keys, whose records take size bytes
+// together, in the segment for hash h, and returns that segment. If must is
+// set, it ignores the budget.
+func (t *Table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segment, error) {
+	relieved := false
+	for {
+		g := t.lookup(h)
+		tight := !must && t.arena.budget.over(0)
+		if g.fits(keys, size) && (!tight || relieved) {
+			return g, nil
+		}
+		if !tight || relieved {
+			ok, err := t.enlarge(g, keys, size, must)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				continue
+			}
+		}
+		if t.relieve(now, g, size) == 0 || !t.shrinkFor(g, keys, size) {
+			return nil, ErrNoRoom
+		}
+		relieved = true
+	}
 }
 
 // inline returns the number of bytes that a state takes in its record.
@@ -432,6 +434,9 @@ func (t *Table) replace(now int64, sp *Spot, m Mark, state []byte, must bool) er
 	t.drop(sp)
 	t.add(sp.g, sp.Hash, sp.Key, m, state, content)
 	t.n++
+	if m.Kind() == limit.HOLDS {
+		t.beside++
+	}
 	return nil
 }
 
@@ -462,6 +467,9 @@ func (t *Table) drop(sp *Spot) {
 	if sp.r.isBoxed() {
 		t.unbox(boxOf(sp.r))
 	}
+	if sp.Kind() == limit.HOLDS {
+		t.beside--
+	}
 	sp.g.drop(sp.Hash, sp.slot)
 	t.n--
 	t.unbar(sp.g)
@@ -470,7 +478,7 @@ func (t *Table) drop(sp *Spot) {
 // Stats returns the table's counters.
 func (t *Table) Stats() Stats {
 	return Stats{
-		Keys: t.n, Segments: t.segments, Boxes: len(t.boxes),
+		Keys: t.n - t.beside, Segments: t.segments.count, Boxes: len(t.boxes.states),
 		Expired: t.expired, Evicted: t.evicted, EvictedDenied: t.evictedDenied, Forgiven: t.forgiven,
 		Ranked: t.ranked,
 	}

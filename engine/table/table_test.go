@@ -57,7 +57,7 @@ func (m *tableModel) sweepAll(now int64) (dropped int) {
 
 // SpotOf finds key.
 func (t *Table) SpotOf(key []byte) Spot {
-	sp := Spot{Hash: t.hash(key), Key: key}
+	sp := Spot{Hash: Hash(key, t.seed), Key: key}
 	t.Find(&sp)
 	return sp
 }

@@ -10,7 +10,7 @@ import (
 // PlaceBits bits of a hash. Everything before a cursor has been visited, however
 // the segments have changed since.
 
-// Walk calls visit for the keys that are live at now in the next index lines of
+// Walk calls visit for the keys, not for what is beside them, that are live at now in the next index lines of
 // the segment at cursor, which have about count slots together. It returns how many
 // slots it has visited, and the next cursor. An empty segment counts as one line.
 func (t *Table) Walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
@@ -22,7 +22,7 @@ func (t *Table) Walk(now int64, cursor uint64, count int, visit func(key []byte,
 	to := min(g.lines, from+uint64(count+fill-1)/fill)
 	for b := from; b < to; b++ {
 		g.eachOf(b, t.seed, func(r record) {
-			if info := t.info(r); info.Expires > now {
+			if info := t.info(r); info.Expires > now && info.Kind != limit.HOLDS {
 				visit(r.key(), info)
 			}
 		})
@@ -34,13 +34,13 @@ func (t *Table) Walk(now int64, cursor uint64, count int, visit func(key []byte,
 }
 
 // Copy calls set for the keys that are live at now in the segment at cursor. It
-// returns the keys whose states are in boxes, for which it does not call set, and
+// returns the spots of those whose states are in boxes, for which it does not call set, and
 // the next cursor.
-func (t *Table) Copy(now int64, cursor uint64, set func(kind limit.Kind, key, state []byte)) (boxes [][]byte, next uint64) {
+func (t *Table) Copy(now int64, cursor uint64, set func(kind limit.Kind, key, state []byte)) (boxes []Spot, next uint64) {
 	g := t.lookup(cursor << placeShift)
 	g.each(func(r record) {
 		if r.isBoxed() {
-			boxes = append(boxes, append([]byte(nil), r.key()...))
+			boxes = append(boxes, Spot{Hash: t.hash(r), Key: append([]byte(nil), r.key()...)})
 		} else if state := r.state(); Expires(r.kind(), state) > now {
 			set(r.kind(), r.key(), state)
 		}
@@ -52,32 +52,12 @@ func (t *Table) Copy(now int64, cursor uint64, set func(kind limit.Kind, key, st
 // keys, with indexes of the right size. Sweep skips them for some seconds after
 // now. A table that is not empty stays as it is. The error is one of the system.
 func (t *Table) Expect(now int64, keys int) error {
-	if t.segments > 1 || t.n > 0 || keys < fill {
+	if t.segments.count > 1 || t.n > 0 || keys < fill {
 		return nil
 	}
 	g := t.dir.Load().segs[0].Load()
 	g.rest = now + sweepRest
 	return t.expect(g, keys)
-}
-
-// expect splits g, which is empty, as that many keys would, and gives each
-// resulting segment an index for its keys.
-func (t *Table) expect(g *segment, keys int) error {
-	// The index has some lines to spare, since hashes do not fall evenly.
-	if keys < t.maxKeys(g) || g.depth == maxDepth {
-		_, err := t.resize(g, keys, 0)
-		return err
-	}
-	if err := t.split(g); err != nil {
-		return err
-	}
-	for i := range uint64(2) {
-		half := t.lookup((g.start + i<<(g.width-1)) << placeShift)
-		if err := t.expect(half, keys/2); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Tidy frees what Expect has reserved for keys that did not come.

@@ -7,16 +7,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/zeebo/xxh3"
+
+	"limitdb/internal/linefile"
 )
 
 // Options configures a Log. Path must be set.
@@ -53,9 +52,8 @@ type Log struct {
 	queued           atomic.Int64 // bytes of lines
 	written, dropped atomic.Uint64
 	mu               sync.Mutex // guards all below
-	file             *os.File
+	file             linefile.File
 	buf              []byte // lines that are not yet in the file
-	size             int64  // of the file, with buf
 	failed           bool   // the last write or opening failed
 }
 
@@ -71,7 +69,7 @@ func Open(o Options) (*Log, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{o: o, lines: make(chan []byte, waiting)}
+	l := &Log{o: o, lines: make(chan []byte, waiting), file: linefile.File{Name: "decision-log", Path: o.Path, MaxBytes: o.MaxBytes}}
 	return l, l.Reopen()
 }
 
@@ -79,45 +77,27 @@ func Open(o Options) (*Log, error) {
 func (l *Log) Reopen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.reopen()
-}
-
-func (l *Log) reopen() error {
-	f, err := os.OpenFile(l.o.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("decision-log: %w", err)
-	}
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
-		return errors.Join(fmt.Errorf("decision-log: %s is not a regular file", l.o.Path), err, f.Close())
-	}
-	l.close()
-	l.file, l.size = f, st.Size()
-	return nil
+	err := l.flush()
+	return errors.Join(err, l.file.Open())
 }
 
 // close closes the file, if it is open. The caller holds mu.
 func (l *Log) close() {
-	if l.file == nil {
-		return
-	}
 	if err := errors.Join(l.flush(), l.file.Close()); err != nil {
 		l.trouble(err)
 	}
-	l.file = nil
 }
 
-// flush writes the buffered lines to the file, and counts them. If the file takes only a part, flush drops the
-// other lines, and cuts off what the file has of one of them. The caller holds mu.
+// flush writes the buffered lines to the file, if it is open, and counts them. If the file takes only a part, flush drops the
+// other lines. The caller holds mu.
 func (l *Log) flush() error {
-	n, err := l.file.Write(l.buf)
-	n = bytes.LastIndexByte(l.buf[:n], '\n') + 1
-	written := bytes.Count(l.buf[:n], []byte("\n"))
+	if !l.file.IsOpen() {
+		return nil
+	}
+	whole, err := l.file.Write(l.buf)
+	written := bytes.Count(l.buf[:whole], []byte("\n"))
 	l.written.Add(uint64(written))
 	l.dropped.Add(uint64(bytes.Count(l.buf, []byte("\n")) - written))
-	if err != nil {
-		err = errors.Join(err, l.file.Truncate(l.size-int64(len(l.buf)-n)))
-	}
 	l.buf = l.buf[:0]
 	return err
 }
@@ -190,8 +170,8 @@ func (l *Log) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	flush := l.flush
-	if l.file == nil {
-		flush = l.reopen
+	if !l.file.IsOpen() {
+		flush = l.file.Open
 	}
 	if err := flush(); err != nil {
 		l.fail(err)
@@ -203,10 +183,7 @@ func (l *Log) Flush() {
 // fail reports a failure and closes the file until the next Flush. The caller holds mu.
 func (l *Log) fail(err error) {
 	l.trouble(err)
-	if l.file != nil {
-		_ = l.file.Close() // its error is that of the write
-		l.file = nil
-	}
+	_ = l.file.Close() // its error is that of the write
 }
 
 // bufferSize is how many bytes of lines are written at once.
@@ -217,21 +194,17 @@ func (l *Log) write(line []byte) {
 	l.queued.Add(-int64(len(line)))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file != nil && l.size > 0 && l.size+int64(len(line)) > l.o.MaxBytes/2 {
+	if l.file.IsOpen() && l.file.Full(len(l.buf), len(line)) {
 		l.close()
-		err := os.Rename(l.o.Path, l.o.Path+".1")
-		if err == nil {
-			err = l.reopen()
-		}
-		if err != nil {
+		if err := l.file.Turn(); err != nil {
 			l.trouble(err)
 		}
 	}
-	if l.file == nil {
+	if !l.file.IsOpen() {
 		l.dropped.Add(1)
 		return
 	}
-	l.buf, l.size = append(l.buf, line...), l.size+int64(len(line))
+	l.buf = append(l.buf, line...)
 	if len(l.buf) >= bufferSize {
 		if err := l.flush(); err != nil {
 			l.fail(err)
@@ -245,7 +218,7 @@ func (d *Decision) line() []byte {
 	b = append(b, `{"time":`...)
 	b = strconv.AppendInt(b, d.Time, 10)
 	b = append(b, `,"key":`...)
-	b = appendString(b, d.Key)
+	b = linefile.AppendString(b, d.Key)
 	b = append(b, `,"cost":`...)
 	b = strconv.AppendInt(b, d.Cost, 10)
 	b = append(b, `,"limited":`...)
@@ -256,33 +229,7 @@ func (d *Decision) line() []byte {
 	b = strconv.AppendInt(b, d.Remaining, 10)
 	if d.Rule != "" {
 		b = append(b, `,"rule":`...)
-		b = appendString(b, []byte(d.Rule))
+		b = linefile.AppendString(b, []byte(d.Rule))
 	}
 	return append(b, "}\n"...)
-}
-
-// appendString appends a key as a JSON string. A byte that is not UTF-8 is written \xff, and a backslash \\,
-// so that different keys stay different.
-func appendString(b, key []byte) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	for len(key) > 0 {
-		r, n := utf8.DecodeRune(key)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			b = append(b, `\\x`...)
-			b = append(b, hex[key[0]>>4], hex[key[0]&15])
-		case r == '\\':
-			b = append(b, `\\\\`...)
-		case r == '"':
-			b = append(b, `\"`...)
-		case r < ' ' || r == 0x7f:
-			b = append(b, `\u00`...)
-			b = append(b, hex[r>>4], hex[r&15])
-		default:
-			b = append(b, key[:n]...)
-		}
-		key = key[n:]
-	}
-	return append(b, '"')
 }

@@ -2,7 +2,6 @@ package decisionlog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // runLog opens a log, runs it, and returns a function that ends it.
@@ -50,24 +47,6 @@ func TestLines(t *testing.T) {
 	if w, d := l.Counts(); w != 2 || d != 0 {
 		t.Errorf("%d written, %d dropped", w, d)
 	}
-}
-
-// Different keys are different strings of JSON.
-func TestKeysStayDifferent(t *testing.T) {
-	keys := rapid.SliceOfN(rapid.SampledFrom([]byte("\\x0f\xff\xc3\xbc\"\x00")), 0, 6)
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := keys.Draw(t, "a"), keys.Draw(t, "b")
-		var x, y string
-		if err := json.Unmarshal(appendString(nil, a), &x); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(appendString(nil, b), &y); err != nil {
-			t.Fatal(err)
-		}
-		if (x == y) != (string(a) == string(b)) {
-			t.Errorf("%q and %q are %q and %q", a, b, x, y)
-		}
-	})
 }
 
 // A caller is logged always or never.

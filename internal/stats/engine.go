@@ -18,4 +18,7 @@ type Engine struct {
 	// Waited counts all that have ever had to wait.
 	Waiting, WaitingKeys int64
 	Waited               uint64
+	// HoldsTaken counts the estimates that were held, HoldsSettled those that were settled, HoldsOver those of
+	// them that cost more than was left, and HoldsReturned those that went back when their time was over.
+	HoldsTaken, HoldsSettled, HoldsOver, HoldsReturned uint64
 }

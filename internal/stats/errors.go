@@ -20,14 +20,19 @@ const prefixesMost = 128
 // Count adds one for the first word of text.
 func (e *Errors) Count(text string) {
 	prefix, _, _ := strings.Cut(text, " ")
+	e.add(prefix, 1)
+}
+
+// add counts n errors with a prefix.
+func (e *Errors) add(prefix string, n uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.total++
+	e.total += n
 	if e.byPrefix == nil {
 		e.byPrefix = make(map[string]uint64)
 	}
 	if _, known := e.byPrefix[prefix]; known || len(e.byPrefix) < prefixesMost {
-		e.byPrefix[prefix]++
+		e.byPrefix[prefix] += n
 	}
 }
 

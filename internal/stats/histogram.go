@@ -53,6 +53,22 @@ func (h *Histogram) Quantile(q float64) int64 {
 	return Bound(Buckets - 1)
 }
 
+// Spread returns the quantile q in ns, from 0 to 1, as if the durations of a bucket were spread evenly over it; 0 if nothing was counted.
+func (h *Histogram) Spread(q float64) int64 {
+	least, below := q*float64(h.Count()), uint64(0)
+	for i, n := range h.Buckets {
+		if n > 0 && float64(below+n) >= least {
+			low := int64(0)
+			if i > 0 {
+				low = Bound(i - 1)
+			}
+			return low + int64(float64(Bound(i)-low)*(least-float64(below))/float64(n))
+		}
+		below += n
+	}
+	return 0
+}
+
 // Add adds the counts of other.
 func (h *Histogram) Add(other *Histogram) {
 	for i, n := range other.Buckets {

@@ -1,5 +1,5 @@
-// Package auth guards the password: it compares it, makes guesses of it cost time, and has ACL, which describes the only user. It knows
-// no session.
+// Package auth has the users in force and guards their passwords: it compares them, makes guesses cost time, and has ACL, which shows and
+// changes users. It knows no session.
 package auth
 
 import (
@@ -12,6 +12,7 @@ import (
 	"limitdb/config"
 	"limitdb/engine"
 	"limitdb/limit"
+	"limitdb/server/users"
 	"limitdb/server/waiters"
 )
 
@@ -24,12 +25,10 @@ const (
 	MaxWait = 8 * int64(time.Second) // of an attempt for its turn, in ns
 )
 
-// User is the name of the only user.
-const User = "default"
-
-// Guard guards the password. Any goroutine may call its methods.
+// Guard guards the passwords of users. Any goroutine may call its methods.
 type Guard struct {
-	settings *config.Settings
+	Users
+	Log      Log
 	attempts *engine.Engine // by address
 	limit    limit.Limit
 	// Delayed has the clients that wait for their turn to be answered.
@@ -52,52 +51,62 @@ const knownFor = int64(time.Hour)
 
 func (h host) known(now int64) bool { return h.clients > 0 || now-h.last < knownFor }
 
-// New returns a guard of the password in the settings.
-func New(settings *config.Settings) *Guard {
-	return &Guard{
-		settings: settings,
+// New returns a guard of the users that come from a source, and of the password in the settings.
+func New(settings *config.Settings, from Source) *Guard {
+	g := &Guard{
+		Users:    Users{Settings: settings, Source: from},
+		Log:      Log{Settings: settings},
 		attempts: engine.New(engine.Options{Shards: 4}),
 		// A reservation is paid for later, so Burst + 1 attempts are granted at once.
 		limit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: Period, Burst: Burst - 1},
 		hosts: map[string]host{},
 	}
+	g.init()
+	return g
 }
-
-// Password returns the password that clients must give, "" for none.
-func (g *Guard) Password() string { return g.settings.RequirePass.Get() }
-
-// Open reports whether clients need no password.
-func (g *Guard) Open() bool { return g.Password() == "" }
 
 // Attempt is what a client has given to authenticate. It outlives the arguments of the client's command.
 type Attempt struct {
-	known bool // there is a user of the name
-	hash  [sha256.Size]byte
+	user string
+	hash [sha256.Size]byte
 }
 
 // NewAttempt returns the attempt to authenticate by a name and a password.
 func NewAttempt(user, pass []byte) *Attempt {
-	return &Attempt{string(user) == User, sha256.Sum256(pass)}
+	return &Attempt{string(user), sha256.Sum256(pass)}
 }
 
-// Right reports whether the attempt has the password. It compares hashes, so that the time does not depend on the length.
-func (g *Guard) Right(a *Attempt) bool {
-	want := g.Password()
-	hash := sha256.Sum256([]byte(want))
-	same := subtle.ConstantTimeCompare(a.hash[:], hash[:]) == 1
-	return a.known && (want == "" || same)
-}
+// Right returns the rights of the user if the attempt has its password, and otherwise nil. It compares hashes, so that the time does not depend on
+// the length.
+func (g *Guard) Right(a *Attempt) *users.Rights { return g.right(a) }
+
+// bytesEqual reports whether two hashes are the same, in a time that does not depend on where they differ.
+func bytesEqual(a, b *[sha256.Size]byte) bool { return subtle.ConstantTimeCompare(a[:], b[:]) == 1 }
 
 // Turn returns for how many ns an attempt from an address waits for its turn at now; w is woken then. It returns false if that is too
 // long, or if too many wait already.
 func (g *Guard) Turn(now int64, from net.Addr, w waiters.Waiter) (wait int64, ok bool) {
+	if wait, ok = g.reserve(now, from, MaxWait); wait > 0 {
+		ok = g.Delayed.Add(w, now+wait, max(1, g.Settings.MaxClients.Get()/share))
+	}
+	return wait, ok
+}
+
+// TurnNow reports whether an attempt from an address may be compared now. If not, it has no turn later either.
+func (g *Guard) TurnNow(now int64, from net.Addr) bool {
+	_, ok := g.reserve(now, from, 0)
+	return ok
+}
+
+// reserve takes a turn that is at most that many ns away.
+func (g *Guard) reserve(now int64, from net.Addr, most int64) (wait int64, ok bool) {
 	var d limit.Decision
 	host := hostOf(from)
-	err := g.attempts.UpdateAt(0, now, [][]byte{host}, func(t *engine.Txn) error { return t.Reserve(host, &g.limit, 1, MaxWait, &d) })
+	err := g.attempts.UpdateAt(0, now, [][]byte{host}, func(t *engine.Txn) error { return t.Reserve(host, &g.limit, 1, most, &d) })
 	if err != nil || d.Limited {
 		return 0, false
 	}
-	return d.Wait, d.Wait <= 0 || g.Delayed.Add(w, now+d.Wait, max(1, g.settings.MaxClients.Get()/share))
+	return max(0, d.Wait), true
 }
 
 // share bounds the clients that wait for their turn: one in share of maxclients.

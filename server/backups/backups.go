@@ -39,7 +39,7 @@ const ErrNone = "ERR this server keeps no state on disk, so it has nothing to ba
 
 // Rows returns RL.BACKUP. A Source that is nil answers with errors.
 func (s *Source) Rows() []row {
-	sub := handler.Rows[call]("server", "O(n) for n bytes", spec.Admin|spec.Client)
+	sub := handler.Rows[call]("server", "O(n) for n bytes", spec.Admin|spec.Client|spec.AllKeys)
 	backup := spec.Text("backup")
 	return []row{handler.Container("RL.BACKUP", "server", "A container for the commands by which limitdb backup reads a backup.",
 		sub("BEGIN", 2, 0, "Opens a backup of all state as it is now. Returns its name, and the name and length of each file.", s.begin),

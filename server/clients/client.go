@@ -11,6 +11,7 @@ import (
 	"limitdb/resp"
 	"limitdb/server/pubsub"
 	"limitdb/server/spec"
+	"limitdb/server/users"
 	"limitdb/transport"
 )
 
@@ -25,6 +26,7 @@ type Client struct {
 
 	Name, LibName, LibVer  Text
 	LastCmd                atomic.Pointer[spec.Command] // nil: none yet
+	User                   atomic.Pointer[users.Rights] // of the user that the client is
 	LastActive             atomic.Int64                 // ns of Unix time
 	PartialSince           atomic.Int64                 // ns at which a command has begun that is not whole; 0: none has
 	Batches                atomic.Int64                 // that have begun and ended; odd during one. Counted on a node of a cluster only
@@ -60,6 +62,14 @@ func (s *Set) Init(c *Client, conn transport.Conn, now int64) {
 
 // Addr returns the peer's address as CLIENT LIST shows it.
 func (c *Client) Addr() string { return AddrText(c.Conn.RemoteAddr(), c.Conn.LocalAddr()) }
+
+// UserName returns the name of the user that the client is.
+func (c *Client) UserName() string {
+	if r := c.User.Load(); r != nil {
+		return r.Name
+	}
+	return users.Default
+}
 
 // Age returns for how many ns the client has been connected at now.
 func (c *Client) Age(now int64) int64 { return now - c.created }

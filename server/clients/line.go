@@ -75,7 +75,8 @@ func (c *Client) AppendLine(b []byte, now int64) []byte {
 	if c.RESP3.Load() {
 		version = 3
 	}
-	l.int(" user=default redir=", redirect)
+	l.text(" user=", c.UserName())
+	l.int(" redir=", redirect)
 	l.int(" resp=", version)
 	l.text(" lib-name=", c.LibName.String())
 	l.text(" lib-ver=", c.LibVer.String())

@@ -24,6 +24,7 @@ var (
 	ErrCross       = errors.New("another protocol on this port")
 	ErrRefused     = errors.New("refused")
 	ErrGuesses     = errors.New("too many failed AUTH attempts")
+	ErrUserGone    = errors.New("its user was deleted, or lost a right that it used")
 	ErrGaveWay     = errors.New("not authenticated, and a newer client needed the place (maxclients)")
 )
 
@@ -48,6 +49,7 @@ var counted = [...]struct {
 	{ErrQuit, "quit"},
 	{ErrGuesses, "auth-failures"},
 	{ErrGaveWay, "maxclients"},
+	{ErrUserGone, "user"},
 }
 
 // Reasons counts closed connections by their reason.

@@ -26,7 +26,7 @@ func (r *Replication) raftRow(snapshot func() error) row {
 	return handler.Container("RAFT", "cluster", "A container for commands about the nodes that hold one state.",
 		sub("LEADER", 2, spec.Fast|about, "O(1)", "Returns the address at which clients reach the node that leads, or null.", r.leader),
 		sub("INFO", 2, about, each, "Returns what this node is, by name: its id, cluster, state, leader, term, indexes, and how many members and voters there are.", r.raftInfo),
-		sub("SERVER", -3, spec.Admin|about|spec.Client, each, "Lists the nodes of the cluster, or changes them. A node that is added has no vote until it has caught up.", r.server,
+		sub("SERVER", -3, spec.Admin|about|spec.Client|spec.Works, each, "Lists the nodes of the cluster, or changes them. A node that is added has no vote until it has caught up.", r.server,
 			spec.Argument{Name: "action", Kind: "oneof", Args: []spec.Argument{
 				spec.Word("LIST"), action("add", id, spec.Text("address")), action("remove", id), action("promote", id), action("demote", id),
 			}}),

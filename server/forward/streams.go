@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"slices"
 	"sync"
 
 	"limitdb/uplink"
@@ -12,23 +13,21 @@ const maxKept = 64
 // Stream is a stream for one command at a time.
 type Stream struct {
 	*uplink.Stream
-	In    Inbox
-	Woken Waker // the inbox has something
+	In     Inbox
+	Woken  Waker // the inbox has something
+	client uplink.Client
 }
 
 // Streams holds idle streams.
 type Streams struct {
-	// Client describes the callers to the leader.
-	Client uplink.Client
-
 	mu   sync.Mutex
 	kept []*Stream // guarded by mu
 }
 
-// Take returns a stream of an uplink, or nil if it cannot get one.
-func (d *Streams) Take(link *uplink.Link) *Stream {
+// Take returns a stream of an uplink for a caller that client describes to the leader, or nil if it cannot get one.
+func (d *Streams) Take(link *uplink.Link, client uplink.Client) *Stream {
 	for {
-		st := d.pop()
+		st := d.pop(&client)
 		if st == nil {
 			break
 		}
@@ -37,34 +36,34 @@ func (d *Streams) Take(link *uplink.Link) *Stream {
 		}
 		st.Close()
 	}
-	st := &Stream{Woken: make(Waker, 1)}
+	st := &Stream{Woken: make(Waker, 1), client: client}
 	st.In.Wake = st.Woken.Wake
-	client := d.Client
 	if st.Stream = link.Open(&client, &st.In); st.Stream == nil {
 		return nil
 	}
 	return st
 }
 
-func (d *Streams) pop() *Stream {
+// pop returns the latest stream of a caller, nil if none is kept.
+func (d *Streams) pop(client *uplink.Client) *Stream {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := len(d.kept)
-	if n == 0 {
-		return nil
+	for i, st := range slices.Backward(d.kept) {
+		if st.client == *client {
+			d.kept = slices.Delete(d.kept, i, i+1)
+			return st
+		}
 	}
-	st := d.kept[n-1]
-	d.kept = d.kept[:n-1]
-	return st
+	return nil
 }
 
-// Put keeps a stream for the next caller.
+// Put keeps a stream for the next command of its caller, in place of the one that was kept first if there are too many.
 func (d *Streams) Put(st *Stream) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.kept) == maxKept {
-		st.Close()
-		return
+		d.kept[0].Close()
+		d.kept = slices.Delete(d.kept, 0, 1)
 	}
 	d.kept = append(d.kept, st)
 }

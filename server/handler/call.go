@@ -11,10 +11,13 @@ import (
 	"limitdb/config"
 	"limitdb/engine"
 	"limitdb/internal/decisionlog"
+	"limitdb/internal/origin"
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/denials"
 	"limitdb/server/spec"
+	"limitdb/server/users"
 )
 
 // A Call is one run of a command: everything that a handler receives, and the reply that it writes.
@@ -28,7 +31,9 @@ type Call struct {
 	Now     int64    // the clock at the start of the batch, ns of Unix time
 	Command *spec.Command
 	*Parts
+	Rights   *users.Rights  // of the user that the client is; nil: everything is allowed
 	Client   Client         // of the client that sent the command; nil: no client
+	Origin   *origin.Origin // of a command without a client; nil: not known
 	Table    *engine.Engine // of a read after READONLY; else nil
 	Place    engine.Place   // where the engine found the key; zero if it was not asked
 	Prepared Prepared       // what Row.Prepare has returned
@@ -47,11 +52,12 @@ type Parts struct {
 	// Engine is the engine in force. A node uses a new engine each time that it becomes leader, so that a late
 	// decision meets a closed engine.
 	Engine    atomic.Pointer[engine.Engine]
-	Decisions *decisionlog.Log // nil: decisions are not logged
-	Zones     limit.Zones      // the time zones that limits have named
-	Plans     sync.Pool        // of package limits: room for the plans of commands
-	Errors    stats.Errors     // counts errors by their prefix, for INFO errorstats
-	Clustered bool             // other nodes have the state, too
+	Decisions *decisionlog.Log            // nil: decisions are not logged
+	Denials   atomic.Pointer[denials.Log] // nil: denials are not kept
+	Zones     limit.Zones                 // the time zones that limits have named
+	Plans     sync.Pool                   // of package limits: room for the plans of commands
+	Errors    stats.Errors                // counts errors by their prefix, for INFO errorstats
+	Clustered bool                        // other nodes have the state, too
 }
 
 // Client is what a handler may ask of the session of the client that sent the command.
@@ -67,10 +73,63 @@ type Client interface {
 	ReadsHere(on bool)
 	// OutputLimit returns the most bytes that the client's unsent replies may have.
 	OutputLimit() int64
+	// Origin returns who the client is, and where.
+	Origin() *origin.Origin
+}
+
+// From returns who has sent the command, and from where.
+func (c *Call) From() *origin.Origin {
+	switch {
+	case c.Client != nil:
+		return c.Client.Origin()
+	case c.Origin != nil:
+		return c.Origin
+	}
+	return &origin.Origin{User: origin.DefaultUser, Addr: "?"}
+}
+
+// Deny keeps the denial of a request on a key, for RL.DENIALS. of has what the decision does not say: the limit, the cost and the rule.
+func (c *Call) Deny(key []byte, d *limit.Decision, of *denials.Denial) {
+	to := c.Denials.Load()
+	if to == nil {
+		return
+	}
+	if why := denials.ReasonOf(of.Cost, d); why == denials.Blocked || why == denials.TooMuch || of.Why == denials.UsedUp {
+		of.Why = why
+	}
+	of.At, of.Left, of.Wait, of.From = c.Now, d.Remaining, d.Wait, c.From()
+	to.Add(key, c.States().Shown(key), of)
 }
 
 // ArgSize is roughly the memory for an argument that is kept, beside its bytes.
 const ArgSize = 24
+
+// UserName returns the name of the user that the client is.
+func (c *Call) UserName() string {
+	if c.Rights == nil {
+		return users.Default
+	}
+	return c.Rights.Name
+}
+
+// Hidden reports whether the client may not be shown a key.
+func (c *Call) Hidden(key []byte) bool { return c.Rights != nil && !c.Rights.MayRead(key) }
+
+// HiddenCut reports whether the client may not be shown a long key of which only the beginning is known.
+func (c *Call) HiddenCut(begin []byte) bool { return c.Rights != nil && !c.Rights.MayReadCut(begin) }
+
+// HiddenNamespace reports whether the client may not be shown what there is of a namespace of rules.
+func (c *Call) HiddenNamespace(name string) bool {
+	return c.Rights != nil && !c.Rights.MayCheck([]byte(name), spec.Reads)
+}
+
+// CostToHide returns about how long Hidden takes for a key of n bytes, as glob.Pattern.Cost counts.
+func (c *Call) CostToHide(n int) int {
+	if c.Rights == nil || c.Rights.ReadsAll() {
+		return 0
+	}
+	return 1 + c.Rights.Cost(n)
+}
 
 // States returns the engine that the call asks.
 func (c *Call) States() *engine.Engine {
@@ -92,14 +151,18 @@ func (c *Call) Worked(n int64) { c.Ran += int(min(n, LookAtClock)) }
 // Reveals reports whether the reply may depend on state, so that it must wait as a decision does. Every reply may, even an error, for
 // which a handler may have looked at keys, rules or memory; but not those of commands that have to do with none of these.
 func (c *Call) Reveals(cmd *spec.Command) bool {
-	return cmd.Flags&(spec.Write|spec.Readonly) != 0 && !(c.Failed && c.Undecided)
+	return cmd.Flags&(spec.Write|spec.Readonly|spec.Quorum) != 0 && !(c.Failed && c.Undecided)
 }
 
 // Fail replies with an error and marks the command as failed.
 func (c *Call) Fail(text string) {
 	c.Worked(failWork)
 	c.Failed, c.Undecided = true, text == spec.ErrNoLeader || strings.HasPrefix(text, "MOVED ")
-	c.Errors.Count(text)
+	if c.Step != nil {
+		c.Step.counts().Error(text)
+	} else {
+		c.Errors.Count(text)
+	}
 	c.Out = resp.AppendError(c.Out, text)
 }
 

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"limitdb/engine"
+	"limitdb/internal/stats"
 	"limitdb/limit"
 )
 
@@ -12,6 +13,9 @@ type Txn struct {
 	after []Effect // of the commands in it
 	held  int      // bytes that they hold
 	spent int      // see Spend
+	// Counted is what the commands in it have counted, nil if none ever has. It begins again with the step, and the one who runs the step
+	// flushes it when that is over, stored or not.
+	Counted *stats.Step
 
 	// Cancelled is why the step ended for good: it does not begin again.
 	Cancelled error
@@ -48,7 +52,21 @@ func (t *Txn) Begin(et *engine.Txn) {
 		clear(t.after)
 		t.after, t.held, t.spent = t.after[:0], 0, 0
 	}
+	if t.Counted != nil {
+		t.Counted.Reset()
+	}
 }
+
+// counts returns what the step counts in.
+func (t *Txn) counts() *stats.Step {
+	if t.Counted == nil {
+		t.Counted = new(stats.Step)
+	}
+	return t.Counted
+}
+
+// Ran counts a command that a script has run in the step. It took ns nanoseconds.
+func (t *Txn) Ran(id int, ns int64, failed bool) { t.counts().Call(id, ns, failed) }
 
 // keptEffects is the most effects for which an idle client keeps room.
 const keptEffects = 4

@@ -34,7 +34,7 @@ func Rows() []row {
 		return r
 	}
 	flush := func(name string) row {
-		return all(name, -1, spec.Write|spec.Quorum|spec.Dangerous, "server", "O(1)", "Forgets every key.", flushAll,
+		return all(name, -1, spec.Write|spec.Quorum|spec.Dangerous|spec.AllKeys, "server", "O(1)", "Forgets every key.", flushAll,
 			spec.OneOf("flush-type", spec.Word("ASYNC"), spec.Word("SYNC")))
 	}
 	const read = spec.Readonly | spec.StaleRead

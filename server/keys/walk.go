@@ -27,14 +27,6 @@ const (
 	matchStep = 256 << 10
 )
 
-// slots returns how many slots a step visits that matches keys with a pattern, which may be nil.
-func slots(c *call, match *glob.Pattern) int {
-	if match == nil {
-		return WalkStep
-	}
-	return max(1, min(WalkStep, matchStep/match.Cost(int(c.Settings.MaxKeyLen.Get()))))
-}
-
 // markBits is how many bits of a cursor say whose it is. Each node's table has the keys in other places.
 const markBits = 15
 
@@ -77,14 +69,22 @@ type found struct {
 // visit is for Keyspace.Range.
 func (f *found) visit(key []byte, kind limit.Kind) (more bool) {
 	switch m := f.want.Match; {
-	case len(f.b) > f.most, m != nil && !f.keys.Spend(m.Cost(len(key))):
+	case len(f.b) > f.most, !f.keys.Spend(f.cost(len(key))):
 		return false
-	case m != nil && !m.Match(key), f.want.Type != "" && f.want.Type != kind.TypeName():
+	case m != nil && !m.Match(key), f.Hidden(key), f.want.Type != "" && f.want.Type != kind.TypeName():
 		return true
 	}
 	f.b = resp.AppendBulk(f.b, key)
 	f.n++
 	return true
+}
+
+// cost returns about how long it takes to match a key of n bytes with the pattern that is asked for, and with those of the user.
+func (f *found) cost(n int) (cost int) {
+	if f.want.Match != nil {
+		cost = f.want.Match.Cost(n)
+	}
+	return cost + f.CostToHide(n)
 }
 
 // reply replies with the keys.
@@ -93,9 +93,14 @@ func (f *found) reply() {
 	f.Out = append(f.Out, f.b...)
 }
 
+// slots returns how many slots a step visits.
+func (f *found) slots() int {
+	return max(1, min(WalkStep, matchStep/max(1, f.cost(int(f.Settings.MaxKeyLen.Get())))))
+}
+
 // walk visits about count slots from a cursor on, in steps, and then replies: with the next cursor first if that is to be told.
 func (f *found) walk(cursor uint64, count int, tell bool) {
-	c, few := f.call, slots(f.call, f.want.Match)
+	c, few := f.call, f.slots()
 	f.most = int(c.OutputLimit())
 	c.InSteps(nil, func() bool {
 		cursor = f.keys.Range(cursor, min(count, few), f.visit)
@@ -142,12 +147,21 @@ func list(c *call, keys keyspace) {
 
 func random(c *call, keys keyspace) {
 	key, begin, ok := keys.Random()
+	if ok && c.Hidden(key) { // one that the user may read comes after it
+		key, ok = nil, false
+	}
 	if ok {
 		c.Bulk(key)
 		return
 	}
 	// Of many keys, few or none are left: take the first one from here on.
 	visit := func(k []byte, _ limit.Kind) bool {
+		if !keys.Spend(c.CostToHide(len(k))) {
+			return false
+		}
+		if c.Hidden(k) {
+			return true
+		}
 		key, ok = append(key[:0], k...), true
 		return false
 	}

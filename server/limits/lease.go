@@ -6,6 +6,7 @@ import (
 	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/denials"
 	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/spec"
@@ -16,7 +17,7 @@ func leaseRows() []row {
 	id := spec.Argument{Name: "token", Kind: "string", Token: "ID"}
 	ttl := spec.Text("ttl")
 	of := func(name, words string, arity int, f spec.Flags, summary string, do func(*call, *txn), args ...spec.Argument) row {
-		return onKey(name, "jobs"+words, arity, f, "O(n) for n leases of the key", summary, do, args...)
+		return onKey(name, "jobs"+words, arity, f|spec.Decides, "O(n) for n leases of the key", summary, do, args...)
 	}
 	lease := of("RL.LEASE", " 10 30s ID worker-1", -6, spec.Write|spec.Blocking, "Takes a lease: a share of what may be in flight, for a time.", lease,
 		spec.Integer("limit"), ttl, id,
@@ -55,6 +56,7 @@ type leased struct {
 	request.LeaseArgs
 	key    [1][]byte
 	waiter engine.Waiter
+	d      limit.Decision // a denial
 }
 
 func prepareLease(c *call) (handler.Prepared, string) {
@@ -107,9 +109,18 @@ func lease(c *call, t *txn) {
 // tell replies with the decision on the key, or with the error.
 func (l *leased) tell(c *call, keys handler.Keyspace, key []byte, d *limit.Decision, err error) {
 	c.Worked((d.Limit - d.Remaining) / leaseWork) // each holder has a weight of at least 1
-	if !failed(c, keys, err, key, limit.LEASE) {
-		Millis(c, d)
+	if failed(c, keys, err, key, limit.LEASE) {
+		return
 	}
+	if Millis(c, d); d.Limited {
+		l.key[0], l.d = key, *d
+		c.Then(noteSize, l)
+	}
+}
+
+// Happen implements handler.Effect: a denial is kept.
+func (l *leased) Happen(c *call) {
+	c.Deny(l.key[0], &l.d, &denials.Denial{Lease: true, Limit: limit.Limit{Max: l.Limit}, Cost: l.Weight})
 }
 
 func renew(c *call, t *txn) {

@@ -1,4 +1,4 @@
-// Package limits has the commands that decide on limits and leases. A handler parses what the client asks, asks the engine
+// Package limits has the commands that decide on limits, leases and holds. A handler parses what the client asks, asks the engine
 // or a transaction, and replies.
 package limits
 
@@ -19,7 +19,7 @@ type (
 
 // Families returns the commands of the package, in the order of the reference.
 func Families() [][]row {
-	return [][]row{cellRows(), takeRows(), takeAllRows(), importRows(), leaseRows(), topRows()}
+	return [][]row{cellRows(), takeRows(), takeAllRows(), importRows(), leaseRows(), holdRows(), topRows(), denialRows()}
 }
 
 // onKey makes the row of a command on one key, its first argument. words are what follows the key in an example.
@@ -31,7 +31,7 @@ func onKey(name, words string, arity int, f spec.Flags, complexity, summary stri
 
 // decides makes the row of a command that has a plan.
 func decides(name, words string, arity int, f spec.Flags, summary string, plan handler.Plan, args ...spec.Argument) row {
-	r := onKey(name, words, arity, f|spec.Ahead, "O(1)", summary, decide, args...)
+	r := onKey(name, words, arity, f|spec.Ahead|spec.Decides, "O(1)", summary, decide, args...)
 	r.Plan, r.Prepare = plan, prepare(plan)
 	return r
 }
@@ -55,7 +55,7 @@ func takeRows() []row {
 	cost := request.CostWord()
 	forget := onKey("RL.RESET", user, -2, spec.Write|spec.Wide, "O(n) for n keys", "Forgets keys; returns how many existed.", nil)
 	forget.Walk, forget.Args, forget.LastKey, forget.KeyFlags = keys.Delete, []spec.Argument{spec.Several(spec.Key("key"))}, -1, []string{"RM delete"}
-	info := onKey("RL.INFO", user, 2, spec.Readonly|spec.StaleRead|spec.Ahead, "O(1)", "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.", nil)
+	info := onKey("RL.INFO", user, 2, spec.Readonly|spec.StaleRead|spec.Ahead|spec.Decides, "O(1)", "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.", nil)
 	info.Walk = keys.Info
 	return []row{
 		decides("RL.TAKE", example, -4, spec.Write|spec.Blocking, "Takes from a limit or is denied; with WAIT, waits until it is granted.", request.Parser(request.Take, request.OwnCost|request.OwnPartial|request.OwnWait|request.OwnReplace),

@@ -6,6 +6,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/limit"
+	"limitdb/server/denials"
 	"limitdb/server/handler"
 	"limitdb/server/request"
 )
@@ -26,8 +27,8 @@ func Take(c *call, p *request.Plan, key []byte) bool {
 	default:
 		seconds(c, &d)
 	}
-	if c.Decisions != nil {
-		offer(c, key, p.Cost, &d)
+	if d.Limited || c.Decisions != nil {
+		tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &d)
 	}
 	return true
 }
@@ -37,6 +38,7 @@ type planned struct {
 	request.Plan
 	key  [1][]byte
 	from *sync.Pool
+	d    limit.Decision // to tell of
 }
 
 // Planned returns a plan for a key.
@@ -141,13 +143,23 @@ func (p *planned) tell(c *call, keys handler.Keyspace, key []byte, d *limit.Deci
 		return
 	}
 	if p.Op == request.Take || p.Op == request.Reserve {
-		log(c, key, p.Cost, d)
+		p.key[0], p.d = key, *d // which may be a copy that the engine has made
+		note(c, key, d, p)
 	}
 	if p.Style != request.InMillis {
 		seconds(c, d)
 		return
 	}
 	inPart(c, d, p.Given&request.OwnPartial != 0, granted)
+}
+
+// Happen implements handler.Effect.
+func (p *planned) Happen(c *call) {
+	why := denials.UsedUp
+	if p.Op == request.Reserve && p.MaxWait >= 0 {
+		why = denials.TooLate
+	}
+	tell(c, p.key[0], &p.Limit, p.Cost, why, &p.d)
 }
 
 // planError returns the reply for an error of the engine.

@@ -7,6 +7,7 @@ import (
 	"limitdb/internal/decisionlog"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/denials"
 	"limitdb/server/handler"
 	"limitdb/server/request"
 )
@@ -73,27 +74,23 @@ func errorText(keys handler.Keyspace, err error, key []byte, wants limit.Kind) s
 	return request.WrongType(holds.Kind, wants)
 }
 
-// log offers a decision to the log of decisions once it is stored. A step that takes too much memory for that is dropped from the log, which
-// counts that.
-func log(c *call, key []byte, cost int64, d *limit.Decision) {
-	if to := c.Decisions; to != nil && to.Wants(key) && !c.Then(loggedSize, &logged{key, cost, *d}) {
-		to.Drop()
+// noteSize is about how many bytes a decision takes until it is told of.
+const noteSize = 256
+
+// note has e tell of a decision once it is stored, if it is a denial or the log of decisions wants it. A step that takes too much memory for
+// that is dropped from the log, which counts that.
+func note(c *call, key []byte, d *limit.Decision, e handler.Effect) {
+	logs := c.Decisions != nil && c.Decisions.Wants(key)
+	if (d.Limited || logs) && !c.Then(noteSize, e) && logs {
+		c.Decisions.Drop()
 	}
 }
 
-// logged is a decision that is offered to the log of decisions.
-type logged struct {
-	key  []byte
-	cost int64
-	d    limit.Decision
-}
-
-const loggedSize = 128 // bytes
-
-// Happen implements handler.Effect.
-func (l *logged) Happen(c *call) { offer(c, l.key, l.cost, &l.d) }
-
-func offer(c *call, key []byte, cost int64, d *limit.Decision) {
+// tell tells of a decision that is stored: it keeps a denial, and offers the decision to the log of decisions.
+func tell(c *call, key []byte, l *limit.Limit, cost int64, why denials.Why, d *limit.Decision) {
+	if d.Limited {
+		c.Deny(key, d, &denials.Denial{Limit: *l, Cost: cost, Why: why})
+	}
 	if c.Decisions != nil && cost > 0 {
 		c.Decisions.Offer(&decisionlog.Decision{Time: c.Now, Key: key, Cost: cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/denials"
 	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/spec"
@@ -13,7 +14,7 @@ import (
 
 // takeAllRows are the commands that take from several limits in one step, from all or none.
 func takeAllRows() []row {
-	r := handler.Rows[call]("limiter", "O(n log n) for n keys", spec.Write|spec.Fast|spec.MovableKeys)(
+	r := handler.Rows[call]("limiter", "O(n log n) for n keys", spec.Write|spec.Fast|spec.MovableKeys|spec.Decides)(
 		"RL.TAKEALL", -5, 0, "Takes from several limits at once, from all or from none.", nil,
 		spec.Integer("numkeys"), spec.Several(spec.Key("key")),
 		spec.Argument{Name: "limits", Kind: "block", Multiple: true, Args: request.Words(request.CostWord())})
@@ -74,7 +75,8 @@ func (a *together) Waits() int64 { return -1 }
 
 // takeAll is RL.TAKEALL in a step.
 func takeAll(c *call, t *txn) {
-	r := &c.Prepared.(*together).r
+	a := c.Prepared.(*together)
+	r := &a.r
 	n := len(r.Keys)
 	c.Worked(int64(n))
 	at, err := t.Together(r)
@@ -88,8 +90,20 @@ func takeAll(c *call, t *txn) {
 	c.Bit(at >= 0)
 	c.Int(int64(at))
 	for i := range n {
-		log(c, r.Keys[i], r.Costs[i], &r.Decisions[i])
 		Millis(c, &r.Decisions[i])
+	}
+	if (at >= 0 || c.Decisions != nil) && !c.Then(n*noteSize, a) && c.Decisions != nil {
+		for range n {
+			c.Decisions.Drop()
+		}
+	}
+}
+
+// Happen implements handler.Effect.
+func (a *together) Happen(c *call) {
+	r := &a.r
+	for i, key := range r.Keys {
+		tell(c, key, &r.Limits[i], r.Costs[i], denials.UsedUp, &r.Decisions[i])
 	}
 }
 

@@ -3,6 +3,7 @@ package limits
 import (
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/rules"
 	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/spec"
@@ -14,7 +15,8 @@ func topRows() []row {
 		"RL.TOP", -1, spec.Readonly, "Lists the keys that are now denied, or asked for, most often.", topKeys,
 		spec.Argument{Name: "order", Kind: "oneof", Token: "BY", Optional: true, Args: []spec.Argument{spec.Word("LIMITED"), spec.Word("REQUESTS")}},
 		spec.Argument{Name: "count", Kind: "integer", Token: "COUNT", Optional: true},
-		spec.Argument{Name: "namespace", Kind: "string", Token: "NS", Optional: true})
+		spec.Argument{Name: "namespace", Kind: "string", Token: "NS", Optional: true},
+		spec.Argument{Name: "rule", Kind: "string", Token: "RULE", Optional: true})
 	top.Example = "RL.TOP COUNT 20"
 	return []row{top}
 }
@@ -31,10 +33,20 @@ func topKeys(c *call) {
 		c.Fail(text)
 		return
 	}
+	in := q.filter()
 	var top []engine.TopKey
 	table, shard := c.States(), 0
+	if c.CostToHide(1) > 0 {
+		asked := in
+		in = func(key []byte, length int) bool {
+			if cut := length > len(key); cut && c.HiddenCut(key) || !cut && c.Hidden(key) {
+				return false
+			}
+			return asked == nil || asked(key, length)
+		}
+	}
 	c.InSteps(nil, func() bool {
-		if top, shard = table.AddTop(top, c.Now, q.by, q.count, q.namespace, shard, topStep); shard > 0 {
+		if top, shard = table.AddTop(top, c.Now, q.by, q.count, in, shard, topStep); shard > 0 {
 			return false
 		}
 		c.Array(len(top))
@@ -52,12 +64,27 @@ type topQuery struct {
 	by        engine.TopOrder
 	count     int
 	namespace []byte // nil: all
+	rule      string // whose callers to list; "": all keys
+}
+
+// filter returns what AddTop needs to leave out other keys.
+func (q *topQuery) filter() func(key []byte, length int) bool {
+	switch ns := string(q.namespace); {
+	case q.rule != "":
+		return func(key []byte, _ int) bool { return rules.IsOf(key, ns, q.rule) }
+	case q.namespace != nil:
+		return engine.InNamespace(q.namespace)
+	}
+	return nil
 }
 
 // parseTop parses the arguments of RL.TOP. If it fails, text is the error.
 func parseTop(words [][]byte) (q topQuery, text string) {
 	q.count = topCount
-	text = request.Options(words, "RL.TOP", q.set, "BY", "COUNT", "NS")
+	text = request.Options(words, "RL.TOP", q.set, "BY", "COUNT", "NS", "RULE")
+	if text == "" && q.rule != "" && q.namespace == nil {
+		text = "ERR RULE needs NS, the namespace of the rule"
+	}
 	return q, text
 }
 
@@ -73,13 +100,23 @@ func (q *topQuery) set(name string, value []byte) (text string) {
 			return "ERR BY must be LIMITED or REQUESTS: " + resp.Quote(value)
 		}
 	case "COUNT":
-		n, ok := resp.ParseInt(value)
-		if !ok || n < 1 || n > topMaxCount {
-			return "ERR COUNT must be an integer from 1 to 1000: " + resp.Quote(value)
+		q.count, text = parseCount(value)
+		return text
+	case "RULE":
+		if q.rule = string(value); q.rule == "" {
+			return "ERR RULE must be the name of a rule"
 		}
-		q.count = int(n)
 	case "NS":
 		q.namespace = append([]byte{}, value...)
 	}
 	return ""
+}
+
+// parseCount parses the value of COUNT. If it fails, text is the error.
+func parseCount(word []byte) (n int, text string) {
+	count, ok := resp.ParseInt(word)
+	if !ok || count < 1 || count > topMaxCount {
+		return 0, "ERR COUNT must be an integer from 1 to 1000: " + resp.Quote(word)
+	}
+	return int(count), ""
 }

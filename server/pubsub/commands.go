@@ -48,13 +48,18 @@ func (t *Topics) Rows(walk func(c *call, do func(*Subscriptions), end func())) [
 		return handler.Rows[call]("pubsub", "O(n) for n "+what+"s", quick|spec.Client)
 	}
 	subscribe := func(name, summary, what string, kind Kind) row {
-		return of(what)(name, -2, 0, summary, func(c *call) { subscribe(c, kind, strings.ToLower(name), c.Args[1:]) }, spec.Several(spec.Text(what)))
+		r := of(what)(name, -2, 0, summary, func(c *call) { subscribe(c, kind, strings.ToLower(name), c.Args[1:]) }, spec.Several(spec.Text(what)))
+		if r.Channels = spec.AllChannels; kind == Pattern {
+			r.Channels = spec.ChannelPatterns
+		}
+		return r
 	}
 	unsubscribe := func(name, summary, what string, kind Kind) row {
 		return of(what)(name, -1, 0, summary, func(c *call) { unsubscribe(c, kind, strings.ToLower(name), c.Args[1:]) }, some(what))
 	}
 	publish := func(name string, kind Kind) row {
 		r := message(name, 3, 0, "Sends a message to the subscribers of a channel; returns how many there are.", nil, spec.Text("channel"), spec.Text("message"))
+		r.Channels = spec.OneChannel
 		r.Walk = func(c *call, keys handler.Keyspace) { t.publish(c, keys, kind) }
 		return r
 	}

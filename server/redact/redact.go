@@ -50,6 +50,10 @@ func (by *Redactor) Args(cmd *spec.Command, args [][]byte) [][]byte {
 		by.config(&r)
 	case "command|getkeys", "command|getkeysandflags":
 		by.inner(&r, 2)
+	case "acl|setuser":
+		r.rules()
+	case "acl|dryrun":
+		by.inner(&r, 3)
 	case "eval", "eval_ro":
 		r.script(1)
 	case "script|load":
@@ -94,6 +98,17 @@ func (r *redaction) hello() {
 		default:
 			r.hide(i, i+1)
 			i++
+		}
+	}
+}
+
+// rules shows the rules of ACL SETUSER, but for passwords and what is no rule.
+func (r *redaction) rules() {
+	words := []string{"on", "off", "nopass", "resetpass", "allkeys", "resetkeys", "allchannels", "resetchannels", "allcommands", "nocommands", "reset"}
+	for i := 3; i < len(r.args); i++ {
+		rule := r.args[i]
+		if len(rule) > 0 && !bytes.ContainsRune([]byte("+-~%&"), rune(rule[0])) && !isAnyOf(rule, words) {
+			r.hide(i, i+1)
 		}
 	}
 }
@@ -143,7 +158,7 @@ func (r *redaction) script(at int) {
 // callsSecrets reports whether a script names a command or a directive that goes with a secret, such as redis.call('AUTH', …).
 func callsSecrets(text []byte) bool {
 	text = bytes.ToLower(text)
-	return slices.ContainsFunc(append(secretNames(), "auth", "hello"), func(name string) bool {
+	return slices.ContainsFunc(append(secretNames(), "auth", "hello", "setuser"), func(name string) bool {
 		for rest := text; ; {
 			i := bytes.Index(rest, []byte(name))
 			if i < 0 {

@@ -2,8 +2,10 @@ package request
 
 import (
 	"errors"
+	"strconv"
 
 	"limitdb/engine"
+	"limitdb/hold"
 	"limitdb/limit"
 	"limitdb/server/spec"
 )
@@ -24,6 +26,16 @@ func ErrorText(err error) string {
 		return spec.ErrTooMany
 	case errors.Is(err, limit.ErrNoLease):
 		return "NOLEASE " + err.Error()
+	case errors.Is(err, engine.ErrNoHold):
+		return "NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"
+	case errors.Is(err, engine.ErrHeld):
+		return "HELD this ID is that of another hold, or of one that is over; use a new ID for each request"
+	case errors.Is(err, engine.ErrCancelled):
+		return "CANCELLED this ID was cancelled before it was held"
+	case errors.Is(err, hold.ErrLive):
+		return "ERR the key has " + strconv.Itoa(hold.MaxLive) + " holds, which is the most; commit or cancel some"
+	case errors.Is(err, hold.ErrKnown):
+		return "ERR the key has too many IDs that are still remembered; use shorter TTLs, or several keys"
 	}
 	return "ERR " + spec.Plain(err)
 }

@@ -2,6 +2,7 @@
 package rulebook
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -24,6 +25,8 @@ import (
 type Source struct {
 	// Read reads the file with the rules. If it is nil, there is no file, and rules are set by command.
 	Read func() ([]byte, error)
+	// ReadDomains reads the files of Envoy's rate limit service. It is nil if there are none.
+	ReadDomains func() ([]rules.File, error)
 	// Keep keeps rules that were set by command, and the secret that is hashed with long identities. It is nil if
 	// nothing can be kept. It returns cluster.ErrNotLeading, and keeps nothing, on a node of a cluster that does not lead.
 	Keep func(text []byte, secret [16]byte) error
@@ -45,23 +48,29 @@ type Options struct {
 // Book holds the rules in force. Any goroutine may call its methods.
 type Book struct {
 	Options
-	force  atomic.Pointer[inForce]  // never nil
-	secret atomic.Pointer[[16]byte] // hashed with long identities
-	pool   sync.Pool                // of *check
+	force   atomic.Pointer[inForce]  // never nil
+	secret  atomic.Pointer[[16]byte] // hashed with long identities
+	pool    sync.Pool                // of *check
+	byTrees sync.Pool                // of *byTree
+	envoy   envoyCounts
 
 	working  atomic.Int32                   // commands that change the rules or read their file, or wait for that
 	mu       sync.Mutex                     // held while the rules change
 	counters map[string]*stats.RuleCounters // by Rule.ID
+	windows  map[string]*stats.RuleWindow   // by Rule.ID, of the first maxWindows rules
 	tallies  map[string]tally               // by namespace
 	problem  atomic.Pointer[string]         // why the last change failed; nil: it did not
+	trees    trees
 	changes  atomic.Uint64
 	failures atomic.Uint64
+	looked   int64 // the last minute of Look, which alone uses it
 }
 
 // inForce is a set of rules with their counters. A check uses one from its beginning to its end.
 type inForce struct {
 	set      *rules.Set
 	counters []*stats.RuleCounters // by Rule.Index
+	windows  []*stats.RuleWindow   // by Rule.Index, of the first maxWindows
 	tallies  []tally               // by Namespace.Index, of the first maxTallies
 	since    int64                 // when they came into force, ns of Unix time
 	free     *stats.RuleCounters   // the book's
@@ -77,9 +86,12 @@ type tally struct {
 // should have histograms.
 const maxTallies = 100
 
+// maxWindows is how many rules have figures of the last minutes and hours: 2 kB each.
+const maxWindows = 1000
+
 // New returns a Book without rules.
 func New(o Options) *Book {
-	b := &Book{Options: o, counters: map[string]*stats.RuleCounters{}, tallies: map[string]tally{}}
+	b := &Book{Options: o, counters: map[string]*stats.RuleCounters{}, windows: map[string]*stats.RuleWindow{}, tallies: map[string]tally{}}
 	secret := new([16]byte)
 	rand.Read(secret[:])
 	b.secret.Store(secret)
@@ -96,7 +108,7 @@ func New(o Options) *Book {
 var ErrFromFile = errors.New("the rules come from rules-file: change the file, which is read when it changes, at SIGHUP and by RL.RULES RELOAD")
 
 // errNoFile refuses RELOAD.
-var errNoFile = errors.New("there is no rules-file: use RL.RULES LOAD or SET")
+var errNoFile = errors.New("there is no rules-file and no envoy-rules-dir: use RL.RULES LOAD or SET")
 
 // Load puts the rules of a text in force, and returns what has changed. If the text has a mistake, the old
 // rules stay; the error is a rules.Errors. Rules that are unchanged, and those of which only the limit has
@@ -125,6 +137,7 @@ func (b *Book) enforce(set *rules.Set) rules.Changes {
 	old := b.force.Load()
 	next := &inForce{set: set, since: b.Clock.Now(), free: old.free, counters: make([]*stats.RuleCounters, len(set.Rules()))}
 	there := make(map[string]bool, len(set.Rules()))
+	windows := map[string]*stats.RuleWindow{}
 	for i, r := range set.Rules() {
 		id := r.ID()
 		there[id] = true
@@ -132,7 +145,15 @@ func (b *Book) enforce(set *rules.Set) rules.Changes {
 			b.counters[id] = stats.NewRuleCounters(b.Lanes, next.since)
 		}
 		next.counters[i] = b.counters[id]
+		if i < maxWindows {
+			w := b.windows[id]
+			if w == nil {
+				w = stats.NewRuleWindow(next.since, next.counters[i].Sum())
+			}
+			windows[id], next.windows = w, append(next.windows, w)
+		}
 	}
+	b.windows = windows
 	maps.DeleteFunc(b.counters, func(id string, _ *stats.RuleCounters) bool { return !there[id] })
 	tallies := map[string]tally{}
 	for _, ns := range set.Namespaces()[:min(len(set.Namespaces()), maxTallies)] {
@@ -150,6 +171,7 @@ func (b *Book) enforce(set *rules.Set) rules.Changes {
 	changes := rules.Diff(old.set, set)
 	b.Log.Info("the rules are loaded", "rules", len(set.Rules()), "added", named(changes.Added), "changed", named(changes.Changed),
 		"removed", named(changes.Removed), "same", changes.Same)
+	b.warn(set.Notes())
 	return changes
 }
 
@@ -165,21 +187,46 @@ func named(names []string) []string {
 }
 
 // note remembers why a change of the rules has failed.
-func (b *Book) note(err error) {
+func (b *Book) note(err error) { b.remember(&b.problem, err) }
+
+// remember remembers why a change has failed.
+func (b *Book) remember(problem *atomic.Pointer[string], err error) {
 	text := err.Error()
-	b.problem.Store(&text)
+	problem.Store(&text)
 	b.failures.Add(1)
 }
 
-// Reload reads the rules file again. If that fails, the old rules stay in force.
+// Reload reads the rules file and the files of Envoy's rate limit service again. If one fails, the old rules that it has had
+// stay in force.
 func (b *Book) Reload() (rules.Changes, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	src := b.Source
-	if src.Read == nil {
+	if b.Source.Read == nil && b.Source.ReadDomains == nil {
 		return rules.Changes{}, errNoFile
 	}
-	text, err := src.Read()
+	changes, failed := rules.Changes{}, error(nil)
+	if b.Source.Read != nil {
+		changes, failed = b.reloadFile()
+	}
+	if b.Source.ReadDomains != nil {
+		of, err := b.reloadDomains()
+		changes.Add(&of)
+		failed = cmp.Or(failed, err)
+	}
+	return changes, failed
+}
+
+// ReloadFile reads the rules file again.
+func (b *Book) ReloadFile() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, err := b.reloadFile()
+	return err
+}
+
+// reloadFile is ReloadFile with the lock held.
+func (b *Book) reloadFile() (rules.Changes, error) {
+	text, err := b.Source.Read()
 	if err != nil {
 		b.note(err)
 		return rules.Changes{}, fmt.Errorf("reading rules-file: %w", err)
@@ -274,7 +321,7 @@ type Status struct {
 func (b *Book) Status() Status {
 	f := b.force.Load()
 	st := Status{Since: f.since, FromFile: b.Source.Read != nil, Loaded: b.changes.Load(), Failed: b.failures.Load()}
-	if p := b.problem.Load(); p != nil {
+	if p := cmp.Or(b.problem.Load(), b.trees.problem.Load()); p != nil {
 		st.Problem = *p
 	}
 	return st
@@ -290,6 +337,20 @@ func (b *Book) Figures() []Figures {
 	}
 	return all
 }
+
+// Look notes what the rules have counted in the minute that has ended. Call it several times a minute, from one goroutine.
+func (b *Book) Look(now int64) {
+	if now/minute == b.looked {
+		return
+	}
+	b.looked = now / minute
+	f := b.force.Load()
+	for i, w := range f.windows {
+		w.Look(now, f.counters[i].Sum())
+	}
+}
+
+const minute = 60_000_000_000 // ns
 
 // Totals returns the counters of the rules in force by Rule.ID. It leaves out rules that have counted nothing.
 func (b *Book) Totals() map[string]stats.RuleTotals {

@@ -10,6 +10,7 @@ import (
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/denials"
 	"limitdb/server/handler"
 	"limitdb/server/request"
 )
@@ -24,14 +25,15 @@ type (
 // Checks are used again, so a check allocates nothing.
 type check struct {
 	rules.Query
-	book    *Book
-	pooled  bool // the book's pool gets it back
-	force   *inForce
-	ns      *rules.Namespace
-	how     how
-	cost    int64
-	explain bool
-	wait    int64 // the most ns that a denial waits; negative if WAIT is not given
+	book      *Book
+	pooled    bool // the book's pool gets it back
+	force     *inForce
+	ns        *rules.Namespace
+	how       how
+	numFields int
+	cost      int64
+	explain   bool
+	wait      int64 // the most ns that a denial waits; negative if WAIT is not given
 
 	all engine.Together  // the request to the engine; its slices are reused
 	ds  []limit.Decision // on Charges
@@ -49,8 +51,19 @@ const (
 	refunds
 )
 
-// errNoNamespace is the error for a namespace that no rules are in.
-var errNoNamespace = errors.New("no rules are in that namespace")
+// errNoNamespace is the error for a namespace that no rules are in, and errTree for one with a tree of descriptors.
+var (
+	errNoNamespace = errors.New("no rules are in that namespace")
+	errTree        = errors.New("that namespace has a tree of descriptors, which is for requests over gRPC")
+)
+
+// noNamespace returns the error for a namespace without rules.
+func (b *Book) noNamespace(name []byte) error {
+	if b.Domain(string(name)) != nil {
+		return errTree
+	}
+	return errNoNamespace
+}
 
 // check returns a check to give back with Free.
 func (b *Book) check() *check {
@@ -62,19 +75,19 @@ func (b *Book) check() *check {
 	return k
 }
 
-// begin begins a check in a namespace. The error is errNoNamespace.
+// begin begins a check in a namespace. The errors are errNoNamespace and errTree.
 func (k *check) begin(b *Book, namespace []byte) error {
 	k.force, k.how, k.cost, k.explain, k.wait = b.force.Load(), takes, 1, false, -1
 	k.ns = k.force.set.Namespace(namespace)
 	if k.ns == nil {
-		return errNoNamespace
+		return b.noNamespace(namespace)
 	}
 	k.Begin(k.ns)
 	return nil
 }
 
-// prepare parses a check, and finds its rules and the keys of their callers.
-func (b *Book) prepare(c *call) (handler.Prepared, string) {
+// prepareCheck parses a check, and finds its rules and the keys of their callers.
+func prepareCheck(b *Book, c *call) (handler.Prepared, string) {
 	k := b.check()
 	text := k.parse(b, c.Args[1:])
 	if text == "" {
@@ -117,16 +130,21 @@ func (k *check) Free() {
 func decide(c *call, t *txn) {
 	k := c.Prepared.(*check)
 	k.timed(c)
-	at, err := -1, error(nil)
-	switch {
-	case k.how == refunds:
-		err = t.RefundAll(&k.all)
-	case len(k.Charges) > 0:
-		at, err = t.Together(&k.all)
-	}
+	at, err := k.step(t)
 	if err = t.Note(err); t.Err == nil {
 		k.tell(c, at, t.Now(), err)
 	}
+}
+
+// step takes, looks or refunds. at is the limit that denies, or -1.
+func (k *check) step(t *txn) (at int, err error) {
+	switch {
+	case k.how == refunds:
+		return -1, t.RefundAll(&k.all)
+	case len(k.Charges) > 0:
+		return t.Together(&k.all)
+	}
+	return -1, nil
 }
 
 // tell counts a check that was decided at a time, and replies. at is the limit that denies, or -1.
@@ -151,6 +169,9 @@ const chargeCount = 64
 func (k *check) Happen(c *call) {
 	k.count(c.Lane, k.denied)
 	k.log(c, k.at)
+	if k.denied {
+		k.deny(c)
+	}
 }
 
 // charge makes the request to the engine from the charges.
@@ -182,6 +203,15 @@ func (k *check) log(c *call, now int64) {
 			to.Offer(&decisionlog.Decision{
 				Time: now, Key: c.Key, Cost: c.Cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining, Rule: k.ns.Name() + "/" + c.Rule.Name,
 			})
+		}
+	}
+}
+
+// deny keeps the denials of the rules that enforce.
+func (k *check) deny(to *call) {
+	for i := range k.Charges {
+		if c, d := &k.Charges[i], &k.ds[i]; d.Limited && c.Role == rules.Enforced {
+			to.Deny(c.Key, d, &denials.Denial{Namespace: k.ns.Name(), Rule: c.Rule.Name, Limit: *c.Limit, Cost: c.Cost})
 		}
 	}
 }
@@ -250,7 +280,7 @@ func (k *check) answer() (d limit.Decision, rule string) {
 func errorText(err error, namespace []byte) string {
 	var field *rules.FieldError
 	switch {
-	case err == errNoNamespace:
+	case err == errNoNamespace, err == errTree:
 		return "NORULE " + err.Error() + ": " + resp.Quote(namespace)
 	case errors.As(err, &field), err == rules.ErrTooMany:
 		return "ERR " + err.Error()

@@ -14,14 +14,14 @@ import (
 
 // Rows returns the commands of the package, in the order of the reference.
 func (b *Book) Rows() []row {
-	check := handler.Rows[call]("rules", "O(n log n) for n rules that match", spec.Write|spec.Fast|spec.Blocking|spec.Wide)(
+	check := handler.Rows[call]("rules", "O(n log n) for n rules that match", spec.Write|spec.Fast|spec.Blocking|spec.Wide|spec.Decides)(
 		"RL.CHECK", -3, 0, "Takes from the limits of all rules that match, or from none; with WAIT, waits until all grant.", nil,
 		spec.Text("namespace"), spec.Integer("numfields"),
-		spec.Argument{Name: "data", Kind: "block", Optional: true, Multiple: true, Args: []spec.Argument{spec.Text("field"), spec.Text("value")}},
+		fieldArgs(),
 		request.CostWord(), request.WaitWord(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")), spec.Optional(spec.Word("EXPLAIN")))
 	check.Route = 1 // redis-py's client of clusters has no way to dispatch a command without any
-	check.Example, check.Prepare, check.Do = "RL.CHECK shop 2 user u17 path /cart", b.prepare, decide
-	return []row{check, b.rulesRow()}
+	check.Example, check.Prepare, check.Do = "RL.CHECK shop 2 user u17 path /cart", func(c *call) (handler.Prepared, string) { return prepareCheck(b, c) }, decide
+	return []row{check, envoyRow(b), rulesRow(b)}
 }
 
 // timed makes c count in the times of the namespace.
@@ -44,24 +44,32 @@ func (k *check) reply(c *call) {
 
 // parse parses the words after the command's name: a namespace, fields and options.
 func (k *check) parse(b *Book, words [][]byte) (text string) {
+	if words, text = k.fields(b, words); text != "" {
+		return text
+	}
+	return k.options(words)
+}
+
+// fields parses a namespace and fields, and returns the words that follow.
+func (k *check) fields(b *Book, words [][]byte) (rest [][]byte, text string) {
 	if err := k.begin(b, words[0]); err != nil {
-		return errorText(err, words[0])
+		return nil, errorText(err, words[0])
 	}
 	n, ok := resp.ParseInt(words[1])
 	switch {
 	case !ok || n < 0 || n > rules.MaxFields:
-		return "ERR numfields must be an integer from 0 to " + strconv.Itoa(rules.MaxFields) + ": " + resp.Quote(words[1])
+		return nil, "ERR numfields must be an integer from 0 to " + strconv.Itoa(rules.MaxFields) + ": " + resp.Quote(words[1])
 	case 2*n > int64(len(words)-2):
-		return fmt.Sprintf("ERR numfields is %d: %d words must follow, a name and a value for each field, not %d", n, 2*n, len(words)-2)
+		return nil, fmt.Sprintf("ERR numfields is %d: %d words must follow, a name and a value for each field, not %d", n, 2*n, len(words)-2)
 	}
-	words = words[2:]
+	words, k.numFields = words[2:], int(n)
 	for ; n > 0; n-- {
 		if err := k.Add(words[0], words[1]); err != nil {
-			return errorText(err, nil)
+			return nil, errorText(err, nil)
 		}
 		words = words[2:]
 	}
-	return k.options(words)
+	return words, ""
 }
 
 // options parses the options of a check.

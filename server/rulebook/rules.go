@@ -2,39 +2,54 @@ package rulebook
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
+	"limitdb/internal/stats"
+	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/rules"
 	"limitdb/server/cluster"
 	"limitdb/server/handler"
 	"limitdb/server/keys"
 	"limitdb/server/spec"
+	"limitdb/server/users"
 )
 
+// runs returns the work of a command that fn does with b's rules.
+func (b *Book) runs(fn func(*Book, *call)) func(*call) {
+	return func(c *call) { fn(b, c) }
+}
+
 // rulesRow is RL.RULES, which looks at the rules and changes them.
-func (b *Book) rulesRow() row {
+func rulesRow(b *Book) row {
 	row := handler.Rows[call]("rules", "O(n) for n rules", 0)
 	ns, name, yaml := spec.Text("namespace"), spec.Text("name"), spec.Text("yaml")
 	anyNS := spec.Optional(spec.Text("namespace"))
-	fields := spec.Argument{Name: "data", Kind: "block", Multiple: true, Optional: true, Args: []spec.Argument{spec.Text("field"), spec.Text("value")}}
+	fields := fieldArgs()
 	modes := spec.Argument{Name: "mode", Kind: "oneof"}
 	for m := rules.Enforce; m <= rules.Off; m++ {
 		modes.Args = append(modes.Args, spec.Word(strings.ToUpper(m.String())))
 	}
-	const changes = spec.Admin | spec.Write | spec.Client | spec.Quorum
+	const works = spec.Client | spec.Works
+	const changes = spec.Admin | spec.Write | works | spec.Quorum
 	all := handler.Container("RL.RULES", "rules", "A container for commands about rules.",
-		row("LIST", -2, spec.Readonly, "Lists the namespaces, or the rules of one.", b.list, anyNS),
-		row("GET", -3, spec.Readonly|spec.Client, "Returns a rule as it is written, or the rules of a namespace.", b.get, ns, spec.Optional(spec.Text("name"))),
-		row("SET", 5, changes, "Adds a rule, or replaces it.", b.set, ns, name, yaml),
-		row("DEL", 4, changes, "Deletes a rule.", b.delete, ns, name),
-		row("LOAD", 3, changes, "Replaces all rules by those of a file's text.", b.replace, yaml),
-		row("VALIDATE", 3, spec.Admin|spec.Client, "Checks the text of a file, and says what it would change.", b.validate, yaml),
-		row("RELOAD", 2, changes, "Reads the rules file again.", func(c *call) { b.change(c, b.Reload) }),
-		row("MODE", 5, changes, "Makes a rule enforce, only count (shadow), or do nothing (off).", b.mode, ns, name, modes),
-		row("STATS", -2, spec.Readonly, "Returns the counters of the rules.", b.stats, anyNS),
-		row("RESET", -4, spec.Write, "Forgets a caller of a rule; returns how many states the caller had.", b.reset, ns, name, fields),
-		row("INFO", -4, spec.Readonly, "Returns the state of a caller of a rule, as RL.INFO does.", b.info, ns, name, fields),
+		row("LIST", -2, spec.Readonly, "Lists the namespaces, or the rules of one.", b.runs(list), anyNS),
+		row("GET", -3, spec.Readonly|works, "Returns a rule as it is written, or the rules of a namespace.", b.runs(get), ns, spec.Optional(spec.Text("name"))),
+		row("SET", 5, changes, "Adds a rule, or replaces it.", b.runs(setRule), ns, name, yaml),
+		row("DEL", 4, changes, "Deletes a rule.", b.runs(deleteRule), ns, name),
+		row("LOAD", 3, changes|spec.AllKeys, "Replaces all rules by those of a file's text.", b.runs(replace), yaml),
+		row("VALIDATE", -3, spec.Admin|spec.Lead|works|spec.AllKeys, "Checks the text of a file, or of one rule, and says what it would change.", b.runs(validate),
+			spec.Argument{Name: "rule", Kind: "block", Optional: true, Args: []spec.Argument{ns, name}}, yaml),
+		row("RELOAD", 2, changes|spec.AllKeys, "Reads the rules file again.", func(c *call) { change(b, c, b.Reload) }),
+		row("MODE", 5, changes, "Makes a rule enforce, only count (shadow), or do nothing (off).", b.runs(setMode), ns, name, modes),
+		row("STATS", -2, spec.Readonly, "Returns the counters of the rules.", b.runs(showStats), anyNS,
+			spec.Argument{Name: "time", Kind: "string", Token: "OVER", Optional: true}),
+		row("HISTORY", 4, spec.Readonly, "Returns what a rule has counted in each of the last 60 minutes.", b.runs(showHistory), ns, name).Takes("O(1)"),
+		explainRow(b),
+		row("RESET", -4, spec.Write, "Forgets a caller of a rule; returns how many states the caller had.", b.runs(reset), ns, name, fields),
+		row("INFO", -4, spec.Readonly, "Returns the state of a caller of a rule, as RL.INFO does.", b.runs(showInfo), ns, name, fields),
+		row("KEYS", -4, spec.Readonly, "Returns the keys under which a rule may count a caller.", b.runs(showKeys), ns, name, fields),
 	)
 	all.Flags = spec.Long
 	for i := range all.Rows {
@@ -48,17 +63,17 @@ func (b *Book) rulesRow() row {
 // changeError returns the reply for an error of a change of the rules.
 func changeError(err error) string {
 	var mistakes rules.Errors
-	if errors.Is(err, rules.ErrNoRule) || errors.Is(err, errNoNamespace) {
+	if errors.Is(err, rules.ErrNoRule) || errors.Is(err, errNoNamespace) || errors.Is(err, errTree) {
 		return "NORULE " + err.Error()
 	}
 	if errors.As(err, &mistakes) {
-		return "ERR the rules stay as they are: " + mistakes.Error()
+		return "ERR the rules stay as they are: " + err.Error()
 	}
 	return "ERR " + resp.Excerpt([]byte(spec.Plain(err)))
 }
 
 // failChange replies with the error of a change of the rules.
-func (b *Book) failChange(c *call, err error) {
+func failChange(b *Book, c *call, err error) {
 	if errors.Is(err, cluster.ErrNotLeading) {
 		b.Replication.Fail(c, err)
 		return
@@ -70,7 +85,7 @@ func (b *Book) failChange(c *call, err error) {
 const maxWork = 16
 
 // work runs fn in the background, since parsing a large file takes longer than a turn, and then reply.
-func (b *Book) work(c *call, fn func() error, reply func(err error)) {
+func work(b *Book, c *call, fn func() error, reply func(err error)) {
 	if b.working.Add(1) > maxWork {
 		b.working.Add(-1)
 		c.Fail("ERR too many commands work on the rules: try again later")
@@ -80,11 +95,11 @@ func (b *Book) work(c *call, fn func() error, reply func(err error)) {
 }
 
 // change changes the rules, and replies with what has changed.
-func (b *Book) change(c *call, change func() (rules.Changes, error)) {
+func change(b *Book, c *call, by func() (rules.Changes, error)) {
 	var done rules.Changes
-	b.work(c, func() (err error) { done, err = change(); return err }, func(err error) {
+	work(b, c, func() (err error) { done, err = by(); return err }, func(err error) {
 		if err != nil {
-			b.failChange(c, err)
+			failChange(b, c, err)
 			return
 		}
 		changed(c, done)
@@ -100,68 +115,91 @@ func changed(c *call, done rules.Changes) {
 	c.Fields("added", some(done.Added), "changed", some(done.Changed), "removed", some(done.Removed), "same", done.Same)
 }
 
-func (b *Book) replace(c *call) {
+func replace(b *Book, c *call) {
 	text := []byte(string(c.Args[2]))
-	b.change(c, func() (rules.Changes, error) {
+	change(b, c, func() (rules.Changes, error) {
 		return b.edit(false, func(*rules.Set) ([]byte, error) { return text, nil })
 	})
 }
 
-func (b *Book) validate(c *call) {
-	text := []byte(string(c.Args[2]))
-	b.change(c, func() (rules.Changes, error) {
+func validate(b *Book, c *call) {
+	words := make([]string, 0, 3)
+	for _, word := range c.Args[2:] {
+		words = append(words, string(word))
+	}
+	text := func(*rules.Set) ([]byte, error) { return []byte(words[0]), nil }
+	switch len(words) {
+	case 1:
+	case 3:
+		text = func(s *rules.Set) ([]byte, error) { return s.Set(words[0], words[1], []byte(words[2])) }
+	default:
+		c.Fail(c.Command.WrongArity())
+		return
+	}
+	change(b, c, func() (rules.Changes, error) {
 		b.mu.Lock() // one large file at a time
 		defer b.mu.Unlock()
-		set, err := rules.Parse(text, &b.Parts.Zones)
+		old := b.Set()
+		next, err := text(old)
 		if err != nil {
 			return rules.Changes{}, err
 		}
-		return rules.Diff(b.Set(), set), nil
+		set, err := rules.Parse(next, &b.Parts.Zones)
+		if err != nil {
+			return rules.Changes{}, err
+		}
+		return rules.Diff(old, set), nil
 	})
 }
 
-func (b *Book) set(c *call) {
+func setRule(b *Book, c *call) {
 	ns, name, text := string(c.Args[2]), string(c.Args[3]), []byte(string(c.Args[4]))
-	b.change(c, func() (rules.Changes, error) {
+	change(b, c, func() (rules.Changes, error) {
 		return b.edit(false, func(s *rules.Set) ([]byte, error) { return s.Set(ns, name, text) })
 	})
 }
 
-func (b *Book) delete(c *call) {
+func deleteRule(b *Book, c *call) {
 	ns, name := string(c.Args[2]), string(c.Args[3])
-	b.change(c, func() (rules.Changes, error) {
+	change(b, c, func() (rules.Changes, error) {
 		return b.edit(false, func(s *rules.Set) ([]byte, error) { return s.Delete(ns, name) })
 	})
 }
 
-func (b *Book) mode(c *call) {
+func setMode(b *Book, c *call) {
 	ns, name := string(c.Args[2]), string(c.Args[3])
 	mode, ok := rules.ParseMode(string(c.Args[4]))
 	if !ok {
 		c.Fail("ERR mode must be enforce, shadow or off: " + resp.Quote(c.Args[4]))
 		return
 	}
-	b.work(c, func() error { return b.SetMode(ns, name, mode) }, func(err error) {
+	work(b, c, func() error { return b.SetMode(ns, name, mode) }, func(err error) {
 		if err != nil {
-			b.failChange(c, err)
+			failChange(b, c, err)
 			return
 		}
 		c.OK()
 	})
 }
 
-// namespace returns the namespace that an optional argument names, or nil for all. If there is no such
-// namespace, it replies with an error and returns false.
-func namespace(c *call, f *inForce) (ns *rules.Namespace, ok bool) {
-	if len(c.Args) < 3 {
+// namespace returns the namespace that words name, or nil for all if there are none. If there is no such namespace, or there are several words, it
+// replies with an error and returns false.
+func namespace(b *Book, c *call, f *inForce, words [][]byte) (ns *rules.Namespace, ok bool) {
+	if len(words) == 0 {
 		return nil, true
 	}
-	if len(c.Args) > 3 {
+	if len(words) > 1 {
 		c.Fail(c.Command.WrongArity())
 		return nil, false
 	}
-	if ns = f.set.Namespace(c.Args[2]); ns == nil {
-		c.Fail(errorText(errNoNamespace, c.Args[2]))
+	if c.Rights != nil {
+		if d := c.Rights.CheckNamespace(c.Command, words[0]); d.Reason != users.Allowed {
+			c.Fail(d.Text(c.Rights.Name, false))
+			return nil, false
+		}
+	}
+	if ns = f.set.Namespace(words[0]); ns == nil {
+		c.Fail(errorText(b.noNamespace(words[0]), words[0]))
 		return nil, false
 	}
 	return ns, true
@@ -170,29 +208,37 @@ func namespace(c *call, f *inForce) (ns *rules.Namespace, ok bool) {
 // rulesStep is how many rules LIST and STATS reply with in a step.
 const rulesStep = 64
 
-func (b *Book) list(c *call) {
+func list(b *Book, c *call) {
 	f := b.force.Load()
-	ns, ok := namespace(c, f)
+	ns, ok := namespace(b, c, f, c.Args[2:])
 	if !ok {
 		return
 	}
 	if ns == nil {
-		all := f.set.Namespaces()
-		c.Array(len(all))
-		for _, ns := range all {
-			c.Text(ns.Name())
+		var names []string
+		for _, ns := range f.set.Namespaces() {
+			names = append(names, ns.Name())
 		}
+		for _, d := range b.Domains() {
+			names = append(names, d.Name())
+		}
+		c.Texts(slices.DeleteFunc(names, c.HiddenNamespace))
 		return
 	}
 	list := ns.Rules()
 	c.Array(len(list))
 	c.EachStep(len(list), rulesStep, nil, func(i int) {
 		r := list[i]
-		c.Fields("name", r.Name, "mode", r.Mode.String(), "limit", r.Limit(), "key", r.Key(), "candidate", r.Candidate())
+		var plans []string
+		for name, limit := range r.Plans() {
+			plans = append(plans, name, limit)
+		}
+		c.Fields("name", r.Name, "mode", r.Mode.String(), "limit", r.Limit(), "key", r.Key(), "candidate", r.Candidate(),
+			"match", r.Match(), "except", r.Except(), "plans", plans, "overrides", r.Overrides(), "cost", r.Cost())
 	}, nil)
 }
 
-func (b *Book) get(c *call) {
+func get(b *Book, c *call) {
 	name := ""
 	switch {
 	case len(c.Args) > 4:
@@ -203,7 +249,7 @@ func (b *Book) get(c *call) {
 	}
 	ns := string(c.Args[2])
 	var text []byte
-	b.work(c, func() (err error) {
+	work(b, c, func() (err error) {
 		b.mu.Lock() // one large file at a time
 		defer b.mu.Unlock()
 		text, err = b.Set().Excerpt(ns, name)
@@ -217,13 +263,18 @@ func (b *Book) get(c *call) {
 	})
 }
 
-func (b *Book) stats(c *call) {
+func showStats(b *Book, c *call) {
 	f := b.force.Load()
-	ns, ok := namespace(c, f)
+	words, over, text := parseOver(c.Args[2:])
+	if text != "" {
+		c.Fail(text)
+		return
+	}
+	ns, ok := namespace(b, c, f, words)
 	if !ok {
 		return
 	}
-	list := f.set.Rules()
+	list := shownRules(c, f.set)
 	if ns != nil {
 		list = ns.Rules()
 	}
@@ -231,7 +282,7 @@ func (b *Book) stats(c *call) {
 	c.Array(len(list))
 	c.EachStep(len(list), rulesStep, nil, func(i int) {
 		r := list[i]
-		sum := f.counters[r.Index].Totals()
+		sum := f.sum(r, c.Now, over)
 		var all Checks
 		if i := f.set.Namespace([]byte(r.Namespace)).Index; i < len(checks) {
 			all = checks[i]
@@ -244,9 +295,71 @@ func (b *Book) stats(c *call) {
 	}, nil)
 }
 
+// shownRules returns the rules of all namespaces that the client may be shown.
+func shownRules(c *call, set *rules.Set) (list []*rules.Rule) {
+	if c.CostToHide(1) == 0 {
+		return set.Rules()
+	}
+	for _, ns := range set.Namespaces() {
+		if !c.HiddenNamespace(ns.Name()) {
+			list = append(list, ns.Rules()...)
+		}
+	}
+	return list
+}
+
+// parseOver parses what may follow an optional namespace: OVER and a time. It returns the other words, and the minutes, 0 without OVER.
+func parseOver(words [][]byte) (rest [][]byte, minutes int64, text string) {
+	n := len(words) - 2
+	if n < 0 || !resp.EqualFold(words[n], "OVER") {
+		return words, 0, ""
+	}
+	over, err := limit.ParseTime(words[n+1])
+	if err != nil || over < minute || over > stats.WindowHours*60*minute {
+		return nil, 0, "ERR OVER must be a time from 1m to 24h: " + resp.Quote(words[n+1])
+	}
+	return words[:n], (over + minute - 1) / minute, ""
+}
+
+// sum returns what a rule has counted in the last minutes, or since it began to count if that is 0.
+func (f *inForce) sum(r *rules.Rule, now, minutes int64) (t stats.RuleTotals) {
+	if minutes == 0 {
+		return f.counters[r.Index].Totals()
+	}
+	if r.Index < len(f.windows) {
+		t.Rule, t.Since = f.windows[r.Index].Over(now, f.counters[r.Index].Sum(), minutes)
+	}
+	return t
+}
+
+func showHistory(b *Book, c *call) {
+	f := b.force.Load()
+	ns, ok := namespace(b, c, f, c.Args[2:3])
+	if !ok {
+		return
+	}
+	r := ns.Rule(string(c.Args[3]))
+	if r == nil {
+		c.Fail(changeError(rules.ErrNoRule))
+		return
+	}
+	var all []stats.RuleMinute
+	if r.Index < len(f.windows) {
+		all = f.windows[r.Index].Minutes(c.Now, f.counters[r.Index].Sum())
+	}
+	c.Array(len(all))
+	for _, m := range all {
+		c.Array(6)
+		c.Int(m.Begin / 1e6)
+		for _, n := range [...]uint64{m.Allowed, m.Near, m.Limited, m.ShadowLimited, m.CandidateLimited} {
+			c.Int(int64(n))
+		}
+	}
+}
+
 // callerKeys returns the keys under which a rule may count the caller that the command's arguments describe: a namespace, the
 // rule's name and fields. If that fails, it replies with the error.
-func (b *Book) callerKeys(c *call) (keys [][]byte, ok bool) {
+func callerKeys(b *Book, c *call) (keys [][]byte, ok bool) {
 	words := c.Args[4:]
 	if len(words)%2 != 0 || len(words) > 2*rules.MaxFields {
 		c.Fail("ERR give the fields of the rule's key, each with its value")
@@ -275,8 +388,8 @@ func (b *Book) callerKeys(c *call) (keys [][]byte, ok bool) {
 	return keys, err == nil
 }
 
-func (b *Book) reset(c *call) {
-	keys, ok := b.callerKeys(c)
+func reset(b *Book, c *call) {
+	keys, ok := callerKeys(b, c)
 	if !ok {
 		return
 	}
@@ -289,8 +402,19 @@ func (b *Book) reset(c *call) {
 	c.Int(n)
 }
 
-func (b *Book) info(c *call) {
-	all, ok := b.callerKeys(c)
+func showKeys(b *Book, c *call) {
+	all, ok := callerKeys(b, c)
+	if !ok {
+		return
+	}
+	c.Array(len(all))
+	for _, key := range all {
+		c.Bulk(key)
+	}
+}
+
+func showInfo(b *Book, c *call) {
+	all, ok := callerKeys(b, c)
 	if !ok {
 		return
 	}

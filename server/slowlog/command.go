@@ -17,7 +17,7 @@ type (
 func (l *Log) Rows() []row {
 	sub := handler.Rows[call]("server", "O(1)", spec.Admin|spec.Loading|spec.Stale)
 	return []row{handler.Container("SLOWLOG", "server", "A container for commands about the slow log.",
-		sub("GET", -2, 0, "Returns the newest entries, 10 by default; -1: all.", l.get, spec.Optional(spec.Integer("count"))).Takes("O(n) for n entries"),
+		sub("GET", -2, spec.AllKeys, "Returns the newest entries, 10 by default; -1: all.", l.get, spec.Optional(spec.Integer("count"))).Takes("O(n) for n entries"),
 		sub("LEN", 2, 0, "Counts the entries.", func(c *call) { c.Int(l.Len()) }),
 		sub("RESET", 2, 0, "Forgets the entries.", func(c *call) {
 			l.Reset()

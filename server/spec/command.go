@@ -25,6 +25,8 @@ type Command struct {
 	// Route is the position of an argument of a command without keys by which clients of clusters choose the node, as
 	// they do by a key; 0: there is none.
 	Route int
+	// Channels says which arguments are channels.
+	Channels ChannelUse
 	// KeyFlagsOf returns the flags of the keys of one call, if calls differ; nil: they don't.
 	KeyFlagsOf func(args [][]byte) string
 
@@ -38,10 +40,12 @@ type Command struct {
 
 	// These are set when the command is put into the table.
 
-	Full   string     // FullName
-	ID     int        // position in the statistics
-	Parent *Command   // of a subcommand
-	Subs   []*Command // its subcommands
+	Full       string     // FullName
+	ID         int        // position in the statistics
+	Parent     *Command   // of a subcommand
+	Subs       []*Command // its subcommands
+	categories []string
+	access     []Access // of each key; the last is that of all further keys
 }
 
 // keyFlags returns Redis' key spec flags, which describe what the command does with its keys: those of each key, the last for all further ones.
@@ -106,6 +110,9 @@ func (c *Command) ArityOK(n int) bool {
 
 // Categories returns the command's ACL categories, derived from its flags and group.
 func (c *Command) Categories() []string {
+	if c.categories != nil {
+		return c.categories
+	}
 	var out []string
 	add := func(when bool, name string) {
 		if when {
@@ -113,7 +120,19 @@ func (c *Command) Categories() []string {
 		}
 	}
 	add(c.Group == "generic", "@keyspace")
-	add(c.Flags&Write != 0, "@write")
+	add(c.Flags&Decides != 0, "@limit")
+	add(c.Group == "rules", "@rules")
+	add(c.Parent != nil && c.Parent.Name == "RAFT" || c.Name == "RAFT", "@raft")
+	switch c.Group {
+	case "string", "hash", "list", "set", "scripting":
+		add(true, "@"+c.Group)
+	case "sorted-set":
+		add(true, "@sortedset")
+	case "transactions":
+		add(true, "@transaction")
+	}
+	// Who may write data may not therefore change rules, which is an administrator's.
+	add(c.Flags&Write != 0 && c.Flags&Admin == 0, "@write")
 	add(c.Flags&Readonly != 0, "@read")
 	add(c.Flags&Admin != 0, "@admin")
 	add(c.Flags&(Admin|Dangerous) != 0, "@dangerous")

@@ -1,7 +1,7 @@
 package spec
 
 // Flags are the Redis command flags that mean something here, and a few of our own.
-type Flags uint32
+type Flags uint64
 
 // As in Redis; COMMAND shows them.
 const (
@@ -35,6 +35,9 @@ const (
 	Quorum                             // its reply waits for a majority of the nodes, also with raft-ack leader
 	StaleRead                          // after READONLY, another node may run it on its own table
 	Watch                              // WATCH
+	Decides                            // ACL category @limit
+	AllKeys                            // shows or changes keys that it does not name: ACL allows it to those who may use all
+	Works                              // needs the connection only to wait for work in the background, so that a caller without one may wait in its place
 )
 
 var flagNames = [...]struct {

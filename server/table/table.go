@@ -42,6 +42,7 @@ func (t *Table) Add(c *spec.Command, subs []*spec.Command) {
 
 func (t *Table) number(c *spec.Command) {
 	c.ID, c.Full, c.Since = len(t.All), c.FullName(), cmp.Or(c.Since, "1.0.0")
+	c.Settle()
 	t.All = append(t.All, c)
 }
 
@@ -66,6 +67,9 @@ func hashName(name []byte) uint32 {
 	}
 	return (h ^ h>>tableBits ^ h>>(2*tableBits)) % (1 << tableBits)
 }
+
+// Commands returns all commands and subcommands, by id.
+func (t *Table) Commands() []*spec.Command { return t.All }
 
 // Hint returns a hint for an unknown command.
 func (t *Table) Hint(name []byte) string {

@@ -12,12 +12,12 @@ import (
 func counterRows() []Row {
 	by := func(name string) spec.Argument { return spec.Integer(name) }
 	return []Row{
-		onKey("INCR", 2, spec.Write|spec.Fast, "string", "Adds 1 to the integer of a key, which begins as 0.", (*Call).incr),
-		onKey("DECR", 2, spec.Write|spec.Fast, "string", "Subtracts 1 from the integer of a key, which begins as 0.", (*Call).decr),
-		onKey("INCRBY", 3, spec.Write|spec.Fast, "string", "Adds to the integer of a key, which begins as 0.", (*Call).incrBy, by("increment")),
-		onKey("DECRBY", 3, spec.Write|spec.Fast, "string", "Subtracts from the integer of a key, which begins as 0.", (*Call).decrBy, by("decrement")),
-		onKey("INCRBYFLOAT", 3, spec.Write|spec.Fast, "string", "Adds to the number of a key, which begins as 0.", (*Call).incrByFloat, spec.Argument{Name: "increment", Kind: "double"}),
-		onKey("INCREX", -2, spec.Write|spec.Fast, "string", "Adds to the number of a key within bounds, and sets when it expires.", (*Call).incrEX,
+		onKey("INCR", 2, spec.Write|spec.Fast, "string", "Adds 1 to the integer of a key, which begins as 0.", incr),
+		onKey("DECR", 2, spec.Write|spec.Fast, "string", "Subtracts 1 from the integer of a key, which begins as 0.", decr),
+		onKey("INCRBY", 3, spec.Write|spec.Fast, "string", "Adds to the integer of a key, which begins as 0.", incrBy, by("increment")),
+		onKey("DECRBY", 3, spec.Write|spec.Fast, "string", "Subtracts from the integer of a key, which begins as 0.", decrBy, by("decrement")),
+		onKey("INCRBYFLOAT", 3, spec.Write|spec.Fast, "string", "Adds to the number of a key, which begins as 0.", incrByFloat, spec.Argument{Name: "increment", Kind: "double"}),
+		onKey("INCREX", -2, spec.Write|spec.Fast, "string", "Adds to the number of a key within bounds, and sets when it expires.", incrEX,
 			spec.OneOf("increment", spec.Argument{Name: "integer", Kind: "integer", Token: "BYINT"}, spec.Argument{Name: "float", Kind: "double", Token: "BYFLOAT"}),
 			spec.Optional(spec.Argument{Name: "lowerbound", Kind: "double", Token: "LBOUND"}),
 			spec.Optional(spec.Argument{Name: "upperbound", Kind: "double", Token: "UBOUND"}),
@@ -27,19 +27,19 @@ func counterRows() []Row {
 	}
 }
 
-func (c *Call) incr(t *Txn) { c.add(t, 1) }
+func incr(c *Call, t *Txn) { add(c, t, 1) }
 
-func (c *Call) decr(t *Txn) { c.add(t, -1) }
+func decr(c *Call, t *Txn) { add(c, t, -1) }
 
-func (c *Call) incrBy(t *Txn) {
+func incrBy(c *Call, t *Txn) {
 	if n, ok := resp.ParseInt(c.Args[2]); ok {
-		c.add(t, n)
+		add(c, t, n)
 		return
 	}
 	c.Fail(spec.ErrNotInt)
 }
 
-func (c *Call) decrBy(t *Txn) {
+func decrBy(c *Call, t *Txn) {
 	n, ok := resp.ParseInt(c.Args[2])
 	switch {
 	case !ok:
@@ -47,12 +47,12 @@ func (c *Call) decrBy(t *Txn) {
 	case n == math.MinInt64:
 		c.Fail("ERR decrement would overflow")
 	default:
-		c.add(t, -n)
+		add(c, t, -n)
 	}
 }
 
 // add adds n to the integer of the command's key.
-func (c *Call) add(t *Txn, n int64) {
+func add(c *Call, t *Txn, n int64) {
 	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return
@@ -84,7 +84,7 @@ func floatOf(it *Item) (value.Float, error) {
 	return value.ParseFloat(value.StringText(nil, it.Body))
 }
 
-func (c *Call) incrByFloat(t *Txn) {
+func incrByFloat(c *Call, t *Txn) {
 	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return

@@ -10,15 +10,15 @@ import (
 func expireRows() []Row {
 	option := spec.OneOf("condition", spec.Word("NX"), spec.Word("XX"), spec.Word("GT"), spec.Word("LT"))
 	return []Row{
-		onKey("EXPIRE", -3, spec.Write|spec.Fast, "generic", "Makes a key expire after some seconds.", func(c *Call, t *Txn) { c.expire(t, true, c.NowMillis()) }, spec.Integer("seconds"), option).Uses("RW update"),
-		onKey("PEXPIRE", -3, spec.Write|spec.Fast, "generic", "Makes a key expire after some milliseconds.", func(c *Call, t *Txn) { c.expire(t, false, c.NowMillis()) }, spec.Integer("milliseconds"), option).Uses("RW update"),
-		onKey("EXPIREAT", -3, spec.Write|spec.Fast, "generic", "Makes a key expire at a Unix time in seconds.", func(c *Call, t *Txn) { c.expire(t, true, 0) }, spec.Integer("unix-time-seconds"), option).Uses("RW update"),
-		onKey("PEXPIREAT", -3, spec.Write|spec.Fast, "generic", "Makes a key expire at a Unix time in milliseconds.", func(c *Call, t *Txn) { c.expire(t, false, 0) }, spec.Integer("unix-time-milliseconds"), option).Uses("RW update"),
-		onKey("PERSIST", 2, spec.Write|spec.Fast, "generic", "Makes a key never expire.", (*Call).persist).Uses("RW update"),
-		onKey("TTL", 2, spec.Readonly|spec.Fast, "generic", "Returns the seconds until a key expires or is as if never used; -1: never; -2: no such key.", (*Call).ttl),
-		onKey("PTTL", 2, spec.Readonly|spec.Fast, "generic", "Returns the milliseconds until a key expires or is as if never used; -1: never; -2: no such key.", (*Call).pTTL),
-		onKey("EXPIRETIME", 2, spec.Readonly|spec.Fast, "generic", "Returns the Unix time at which a key expires or is as if never used, in seconds; -1: never; -2: no such key.", (*Call).expireTime),
-		onKey("PEXPIRETIME", 2, spec.Readonly|spec.Fast, "generic", "Returns the Unix time at which a key expires or is as if never used, in milliseconds; -1: never; -2: no such key.", (*Call).pExpireTime),
+		onKey("EXPIRE", -3, spec.Write|spec.Fast, "generic", "Makes a key expire after some seconds.", func(c *Call, t *Txn) { expire(c, t, true, c.NowMillis()) }, spec.Integer("seconds"), option).Uses("RW update"),
+		onKey("PEXPIRE", -3, spec.Write|spec.Fast, "generic", "Makes a key expire after some milliseconds.", func(c *Call, t *Txn) { expire(c, t, false, c.NowMillis()) }, spec.Integer("milliseconds"), option).Uses("RW update"),
+		onKey("EXPIREAT", -3, spec.Write|spec.Fast, "generic", "Makes a key expire at a Unix time in seconds.", func(c *Call, t *Txn) { expire(c, t, true, 0) }, spec.Integer("unix-time-seconds"), option).Uses("RW update"),
+		onKey("PEXPIREAT", -3, spec.Write|spec.Fast, "generic", "Makes a key expire at a Unix time in milliseconds.", func(c *Call, t *Txn) { expire(c, t, false, 0) }, spec.Integer("unix-time-milliseconds"), option).Uses("RW update"),
+		onKey("PERSIST", 2, spec.Write|spec.Fast, "generic", "Makes a key never expire.", persist).Uses("RW update"),
+		onKey("TTL", 2, spec.Readonly|spec.Fast, "generic", "Returns the seconds until a key expires or is as if never used; -1: never; -2: no such key.", ttl),
+		onKey("PTTL", 2, spec.Readonly|spec.Fast, "generic", "Returns the milliseconds until a key expires or is as if never used; -1: never; -2: no such key.", pTTL),
+		onKey("EXPIRETIME", 2, spec.Readonly|spec.Fast, "generic", "Returns the Unix time at which a key expires or is as if never used, in seconds; -1: never; -2: no such key.", expireTime),
+		onKey("PEXPIRETIME", 2, spec.Readonly|spec.Fast, "generic", "Returns the Unix time at which a key expires or is as if never used, in milliseconds; -1: never; -2: no such key.", pExpireTime),
 	}
 }
 
@@ -70,7 +70,7 @@ func (o expireCondition) met(before, ms int64) bool {
 }
 
 // expire sets the expiry of the command's key to a time after base, which is in ms of Unix time.
-func (c *Call) expire(t *Txn, seconds bool, base int64) {
+func expire(c *Call, t *Txn, seconds bool, base int64) {
 	o, text := parseExpireConditions(c.Args[3:])
 	if text != "" {
 		c.Fail(text)
@@ -113,7 +113,7 @@ func (c *Call) movable(it *Item) bool {
 	return false
 }
 
-func (c *Call) persist(t *Txn) {
+func persist(c *Call, t *Txn) {
 	it := c.Item(t, c.Args[1])
 	switch {
 	case !c.movable(&it):
@@ -126,7 +126,7 @@ func (c *Call) persist(t *Txn) {
 	}
 }
 
-func (c *Call) ttl(t *Txn) {
+func ttl(c *Call, t *Txn) {
 	it := c.Item(t, c.Args[1])
 	ms := c.TTL(&it)
 	switch {
@@ -139,12 +139,12 @@ func (c *Call) ttl(t *Txn) {
 	}
 }
 
-func (c *Call) pTTL(t *Txn) {
+func pTTL(c *Call, t *Txn) {
 	it := c.Item(t, c.Args[1])
 	c.Int(c.TTL(&it))
 }
 
-func (c *Call) expireTime(t *Txn) {
+func expireTime(c *Call, t *Txn) {
 	it := c.Item(t, c.Args[1])
 	switch ms := expiresAt(&it); {
 	case ms < 0:
@@ -156,7 +156,7 @@ func (c *Call) expireTime(t *Txn) {
 	}
 }
 
-func (c *Call) pExpireTime(t *Txn) {
+func pExpireTime(c *Call, t *Txn) {
 	it := c.Item(t, c.Args[1])
 	c.Int(expiresAt(&it))
 }

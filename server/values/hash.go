@@ -20,30 +20,30 @@ func hashRows() []Row {
 		return onKey(name, arity, f, "set", summary, step, args...)
 	}
 	return []Row{
-		hash("HSET", -4, spec.Write|spec.Touches|spec.Fast|spec.Wide, "Sets fields of a hash; returns how many are new.", (*Call).hSet, pairs).Uses("RW update"),
-		hash("HMSET", -4, spec.Write|spec.Touches|spec.Fast|spec.Wide, "Sets fields of a hash.", (*Call).hMSet, pairs).Uses("RW update"),
-		hash("HSETNX", 4, spec.Write|spec.Fast, "Sets a field of a hash that does not exist.", (*Call).hSetNX, field, spec.Text("value")).Uses("RW insert"),
-		hash("HGET", 3, spec.Readonly|spec.Fast, "Returns the value of a field of a hash.", (*Call).hGet, field),
-		hash("HMGET", -3, spec.Readonly|spec.Fast|spec.Wide, "Returns the values of fields of a hash.", (*Call).hMGet, fields),
-		hash("HGETALL", 2, spec.Readonly, "Returns the fields of a hash and their values.", func(c *Call, t *Txn) { c.hAll(t, true, true) }),
-		hash("HKEYS", 2, spec.Readonly, "Returns the fields of a hash.", func(c *Call, t *Txn) { c.hAll(t, true, false) }),
-		hash("HVALS", 2, spec.Readonly, "Returns the values of a hash.", func(c *Call, t *Txn) { c.hAll(t, false, true) }),
+		hash("HSET", -4, spec.Write|spec.Touches|spec.Fast|spec.Wide, "Sets fields of a hash; returns how many are new.", hSet, pairs).Uses("RW update"),
+		hash("HMSET", -4, spec.Write|spec.Touches|spec.Fast|spec.Wide, "Sets fields of a hash.", hMSet, pairs).Uses("RW update"),
+		hash("HSETNX", 4, spec.Write|spec.Fast, "Sets a field of a hash that does not exist.", hSetNX, field, spec.Text("value")).Uses("RW insert"),
+		hash("HGET", 3, spec.Readonly|spec.Fast, "Returns the value of a field of a hash.", hGet, field),
+		hash("HMGET", -3, spec.Readonly|spec.Fast|spec.Wide, "Returns the values of fields of a hash.", hMGet, fields),
+		hash("HGETALL", 2, spec.Readonly, "Returns the fields of a hash and their values.", func(c *Call, t *Txn) { hAll(c, t, true, true) }),
+		hash("HKEYS", 2, spec.Readonly, "Returns the fields of a hash.", func(c *Call, t *Txn) { hAll(c, t, true, false) }),
+		hash("HVALS", 2, spec.Readonly, "Returns the values of a hash.", func(c *Call, t *Txn) { hAll(c, t, false, true) }),
 		scanRow("HSCAN", "hash", "Returns the fields of a hash and their values, by a pattern.", value.Hash, func(body []byte, reply func(name, other []byte)) {
 			value.OpenHash(body).Each(reply)
 		}),
-		hash("HDEL", -3, spec.Write|spec.Fast|spec.Wide, "Removes fields of a hash; returns how many there were.", (*Call).hDel, fields).Uses("RW delete"),
-		hash("HEXISTS", 3, spec.Readonly|spec.Fast, "Reports whether a hash has a field.", (*Call).hExists, field).Uses("RO"),
-		hash("HLEN", 2, spec.Readonly|spec.Fast, "Counts the fields of a hash.", (*Call).hLen).Uses("RO"),
-		hash("HSTRLEN", 3, spec.Readonly|spec.Fast, "Returns the length of the value of a field of a hash.", (*Call).hStrLen, field).Uses("RO"),
-		hash("HINCRBY", 4, spec.Write|spec.Touches|spec.Fast, "Adds to the integer of a field of a hash.", (*Call).hIncrBy, field, spec.Integer("increment")),
-		hash("HINCRBYFLOAT", 4, spec.Write|spec.Touches|spec.Fast, "Adds to the number of a field of a hash.", (*Call).hIncrByFloat, field, spec.Argument{Name: "increment", Kind: "double"}),
+		hash("HDEL", -3, spec.Write|spec.Fast|spec.Wide, "Removes fields of a hash; returns how many there were.", hDel, fields).Uses("RW delete"),
+		hash("HEXISTS", 3, spec.Readonly|spec.Fast, "Reports whether a hash has a field.", hExists, field).Uses("RO"),
+		hash("HLEN", 2, spec.Readonly|spec.Fast, "Counts the fields of a hash.", hLen).Uses("RO"),
+		hash("HSTRLEN", 3, spec.Readonly|spec.Fast, "Returns the length of the value of a field of a hash.", hStrLen, field).Uses("RO"),
+		hash("HINCRBY", 4, spec.Write|spec.Touches|spec.Fast, "Adds to the integer of a field of a hash.", hIncrBy, field, spec.Integer("increment")),
+		hash("HINCRBYFLOAT", 4, spec.Write|spec.Touches|spec.Fast, "Adds to the number of a field of a hash.", hIncrByFloat, field, spec.Argument{Name: "increment", Kind: "double"}),
 
-		set("SADD", -3, spec.Write|spec.Fast|spec.Wide, "Adds members to a set; returns how many are new.", (*Call).sAdd, members).Uses("RW insert"),
-		set("SREM", -3, spec.Write|spec.Fast|spec.Wide, "Removes members of a set; returns how many there were.", (*Call).sRem, members).Uses("RW delete"),
-		set("SISMEMBER", 3, spec.Readonly|spec.Fast, "Reports whether a set has a member.", (*Call).sIsMember, spec.Text("member")).Uses("RO"),
-		set("SMISMEMBER", -3, spec.Readonly|spec.Fast|spec.Wide, "Reports which members a set has.", (*Call).sMIsMember, members),
-		set("SCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a set.", (*Call).sCard).Uses("RO"),
-		set("SMEMBERS", 2, spec.Readonly, "Returns the members of a set.", (*Call).sMembers),
+		set("SADD", -3, spec.Write|spec.Fast|spec.Wide, "Adds members to a set; returns how many are new.", sAdd, members).Uses("RW insert"),
+		set("SREM", -3, spec.Write|spec.Fast|spec.Wide, "Removes members of a set; returns how many there were.", sRem, members).Uses("RW delete"),
+		set("SISMEMBER", 3, spec.Readonly|spec.Fast, "Reports whether a set has a member.", sIsMember, spec.Text("member")).Uses("RO"),
+		set("SMISMEMBER", -3, spec.Readonly|spec.Fast|spec.Wide, "Reports which members a set has.", sMIsMember, members),
+		set("SCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a set.", sCard).Uses("RO"),
+		set("SMEMBERS", 2, spec.Readonly, "Returns the members of a set.", sMembers),
 		scanRow("SSCAN", "set", "Returns the members of a set, by a pattern.", value.Set, func(body []byte, reply func(name, other []byte)) {
 			value.OpenSet(body).Each(func(member []byte) { reply(member, nil) })
 		}),
@@ -58,7 +58,7 @@ func (c *Call) hash(t *Txn) (h *value.HashOf, it Item, ok bool) {
 
 // hSetAll sets the fields of the arguments and returns how many are new. If it fails, it replies
 // with the error.
-func (c *Call) hSetAll(t *Txn) (n int64, ok bool) {
+func hSetAll(c *Call, t *Txn) (n int64, ok bool) {
 	if len(c.Args)%2 != 0 {
 		c.Fail("ERR wrong number of arguments for '" + c.Command.Full + "' command")
 		return 0, false
@@ -71,19 +71,19 @@ func (c *Call) hSetAll(t *Txn) (n int64, ok bool) {
 	return n, c.putCollection(t, &it, value.Hash, h)
 }
 
-func (c *Call) hSet(t *Txn) {
-	if n, ok := c.hSetAll(t); ok {
+func hSet(c *Call, t *Txn) {
+	if n, ok := hSetAll(c, t); ok {
 		c.Int(n)
 	}
 }
 
-func (c *Call) hMSet(t *Txn) {
-	if _, ok := c.hSetAll(t); ok {
+func hMSet(c *Call, t *Txn) {
+	if _, ok := hSetAll(c, t); ok {
 		c.OK()
 	}
 }
 
-func (c *Call) hSetNX(t *Txn) {
+func hSetNX(c *Call, t *Txn) {
 	h, it, ok := c.hash(t)
 	if !ok {
 		return
@@ -109,13 +109,13 @@ func (c *Call) field(p *value.Place) {
 	c.Null()
 }
 
-func (c *Call) hGet(t *Txn) {
+func hGet(c *Call, t *Txn) {
 	if h, _, ok := c.hash(t); ok {
 		c.field(&h.Find(c.Args[2:], 1)[0])
 	}
 }
 
-func (c *Call) hMGet(t *Txn) {
+func hMGet(c *Call, t *Txn) {
 	h, _, ok := c.hash(t)
 	if !ok {
 		return
@@ -130,7 +130,7 @@ func (c *Call) hMGet(t *Txn) {
 	}
 }
 
-func (c *Call) hAll(t *Txn, names, values bool) {
+func hAll(c *Call, t *Txn, names, values bool) {
 	h, _, ok := c.hash(t)
 	if !ok {
 		return
@@ -150,7 +150,7 @@ func (c *Call) hAll(t *Txn, names, values bool) {
 	})
 }
 
-func (c *Call) hDel(t *Txn) {
+func hDel(c *Call, t *Txn) {
 	h, it, ok := c.hash(t)
 	if !ok {
 		return
@@ -161,27 +161,27 @@ func (c *Call) hDel(t *Txn) {
 	}
 }
 
-func (c *Call) hExists(t *Txn) {
+func hExists(c *Call, t *Txn) {
 	if h, _, ok := c.hash(t); ok {
 		_, there := h.Get(c.Args[2])
 		c.Bit(there)
 	}
 }
 
-func (c *Call) hLen(t *Txn) {
+func hLen(c *Call, t *Txn) {
 	if h, _, ok := c.hash(t); ok {
 		c.Int(int64(h.Len()))
 	}
 }
 
-func (c *Call) hStrLen(t *Txn) {
+func hStrLen(c *Call, t *Txn) {
 	if h, _, ok := c.hash(t); ok {
 		v, _ := h.Get(c.Args[2])
 		c.Int(int64(len(v)))
 	}
 }
 
-func (c *Call) hIncrBy(t *Txn) {
+func hIncrBy(c *Call, t *Txn) {
 	by, ok := resp.ParseInt(c.Args[3])
 	if !ok {
 		c.Fail(spec.ErrNotInt)
@@ -211,7 +211,7 @@ func (c *Call) hIncrBy(t *Txn) {
 	}
 }
 
-func (c *Call) hIncrByFloat(t *Txn) {
+func hIncrByFloat(c *Call, t *Txn) {
 	by, err := value.ParseFloat(c.Args[3])
 	switch {
 	case err != nil:
@@ -252,12 +252,12 @@ func (c *Call) setOf(t *Txn) (s *value.SetOf, it Item, ok bool) {
 	return value.OpenSet(it.Body), it, ok
 }
 
-func (c *Call) sAdd(t *Txn) { c.eachMember(t, (*value.SetOf).Add) }
+func sAdd(c *Call, t *Txn) { eachMember(c, t, (*value.SetOf).Add) }
 
-func (c *Call) sRem(t *Txn) { c.eachMember(t, (*value.SetOf).Remove) }
+func sRem(c *Call, t *Txn) { eachMember(c, t, (*value.SetOf).Remove) }
 
 // eachMember changes a set by the members, and replies how many changed it.
-func (c *Call) eachMember(t *Txn, change func(s *value.SetOf, members ...[]byte) int) {
+func eachMember(c *Call, t *Txn, change func(s *value.SetOf, members ...[]byte) int) {
 	s, it, ok := c.setOf(t)
 	if !ok {
 		return
@@ -268,13 +268,13 @@ func (c *Call) eachMember(t *Txn, change func(s *value.SetOf, members ...[]byte)
 	}
 }
 
-func (c *Call) sIsMember(t *Txn) {
+func sIsMember(c *Call, t *Txn) {
 	if s, _, ok := c.setOf(t); ok {
 		c.Bit(s.Find(c.Args[2:], 1)[0].There)
 	}
 }
 
-func (c *Call) sMIsMember(t *Txn) {
+func sMIsMember(c *Call, t *Txn) {
 	s, _, ok := c.setOf(t)
 	if !ok {
 		return
@@ -286,13 +286,13 @@ func (c *Call) sMIsMember(t *Txn) {
 	}
 }
 
-func (c *Call) sCard(t *Txn) {
+func sCard(c *Call, t *Txn) {
 	if s, _, ok := c.setOf(t); ok {
 		c.Int(int64(s.Len()))
 	}
 }
 
-func (c *Call) sMembers(t *Txn) {
+func sMembers(c *Call, t *Txn) {
 	if s, _, ok := c.setOf(t); ok {
 		c.Set(s.Len())
 		s.Each(c.Bulk)

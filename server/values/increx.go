@@ -48,12 +48,12 @@ func parseIncrEX(words [][]byte) (o increxOptions, ok bool) {
 			flag = increxENX
 		default:
 			option, _ := setOptionOf(w)
-			if option&(setTimes|setPersist) == 0 {
+			if option&(optionTimes|optionPersist) == 0 {
 				return o, false
 			}
 			flag = increxExpiry
 			o.setOptions.given = option
-			if option&setTimes != 0 {
+			if option&optionTimes != 0 {
 				if i++; i == len(words) {
 					return o, false
 				}
@@ -72,17 +72,17 @@ func parseIncrEX(words [][]byte) (o increxOptions, ok bool) {
 		o.given |= flag
 	}
 	both := o.words[increxByInt] != nil && o.words[increxByFloat] != nil
-	return o, !both && (o.given&increxENX == 0 || o.setOptions.given&setTimes != 0)
+	return o, !both && (o.given&increxENX == 0 || o.setOptions.given&optionTimes != 0)
 }
 
-func (c *Call) incrEX(t *Txn) {
+func incrEX(c *Call, t *Txn) {
 	o, ok := parseIncrEX(c.Args[2:])
 	if !ok {
 		c.Fail(spec.ErrSyntax)
 		return
 	}
 	expires := int64(0)
-	if o.setOptions.given&setTimes != 0 {
+	if o.setOptions.given&optionTimes != 0 {
 		if expires, ok = c.expiry(&o.setOptions); !ok {
 			return
 		}
@@ -96,9 +96,9 @@ func (c *Call) incrEX(t *Txn) {
 		expires = it.Expires
 	}
 	if o.words[increxByFloat] != nil {
-		c.incrEXFloat(t, &o, &it, expires)
+		incrEXFloat(c, t, &o, &it, expires)
 	} else {
-		c.incrEXInt(t, &o, &it, expires)
+		incrEXInt(c, t, &o, &it, expires)
 	}
 }
 
@@ -110,7 +110,7 @@ func parseIntOr(word []byte, otherwise int64) (int64, bool) {
 	return resp.ParseInt(word)
 }
 
-func (c *Call) incrEXInt(t *Txn, o *increxOptions, it *Item, expires int64) {
+func incrEXInt(c *Call, t *Txn, o *increxOptions, it *Item, expires int64) {
 	by, ok1 := parseIntOr(o.words[increxByInt], 1)
 	low, ok2 := parseIntOr(o.words[increxLower], math.MinInt64)
 	high, ok3 := parseIntOr(o.words[increxUpper], math.MaxInt64)
@@ -152,7 +152,7 @@ func (c *Call) incrEXInt(t *Txn, o *increxOptions, it *Item, expires int64) {
 	c.Int(applied)
 }
 
-func (c *Call) incrEXFloat(t *Txn, o *increxOptions, it *Item, expires int64) {
+func incrEXFloat(c *Call, t *Txn, o *increxOptions, it *Item, expires int64) {
 	x, err := floatOf(it)
 	if err != nil || !x.Finite() {
 		c.Fail(errNotFloat)

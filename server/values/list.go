@@ -16,16 +16,16 @@ func listRows() []Row {
 		return onKey(name, arity, f, "list", summary, step, args...)
 	}
 	return []Row{
-		row("LPUSH", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the left of a list; returns its length.", func(c *Call, t *Txn) { c.pushTo(t, true, false) }, elements).Uses("RW insert"),
-		row("RPUSH", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the right of a list; returns its length.", func(c *Call, t *Txn) { c.pushTo(t, false, false) }, elements).Uses("RW insert"),
-		row("LPUSHX", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the left of a list that exists.", func(c *Call, t *Txn) { c.pushTo(t, true, true) }, elements).Uses("RW insert"),
-		row("RPUSHX", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the right of a list that exists.", func(c *Call, t *Txn) { c.pushTo(t, false, true) }, elements).Uses("RW insert"),
-		row("LPOP", -2, spec.Write|spec.Fast, "Removes elements on the left of a list and returns them.", func(c *Call, t *Txn) { c.pop(t, (*value.ListOf).PopLeft) }, count).Uses("RW access delete"),
-		row("RPOP", -2, spec.Write|spec.Fast, "Removes elements on the right of a list and returns them.", func(c *Call, t *Txn) { c.pop(t, (*value.ListOf).PopRight) }, count).Uses("RW access delete"),
-		row("LLEN", 2, spec.Readonly|spec.Fast, "Counts the elements of a list.", (*Call).lLen).Uses("RO"),
-		row("LINDEX", 3, spec.Readonly|spec.Ahead, "Returns an element of a list.", (*Call).lIndex, spec.Integer("index")),
-		row("LRANGE", 4, spec.Readonly, "Returns elements of a list.", (*Call).lRange, spec.Integer("start"), spec.Integer("stop")),
-		row("LTRIM", 4, spec.Write|spec.Touches|spec.Ahead, "Removes all elements of a list but those in a range.", (*Call).lTrim, spec.Integer("start"), spec.Integer("stop")).Uses("RW delete"),
+		row("LPUSH", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the left of a list; returns its length.", func(c *Call, t *Txn) { pushTo(c, t, true, false) }, elements).Uses("RW insert"),
+		row("RPUSH", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the right of a list; returns its length.", func(c *Call, t *Txn) { pushTo(c, t, false, false) }, elements).Uses("RW insert"),
+		row("LPUSHX", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the left of a list that exists.", func(c *Call, t *Txn) { pushTo(c, t, true, true) }, elements).Uses("RW insert"),
+		row("RPUSHX", -3, spec.Write|spec.Fast|spec.Wide, "Adds elements on the right of a list that exists.", func(c *Call, t *Txn) { pushTo(c, t, false, true) }, elements).Uses("RW insert"),
+		row("LPOP", -2, spec.Write|spec.Fast, "Removes elements on the left of a list and returns them.", func(c *Call, t *Txn) { popFrom(c, t, (*value.ListOf).PopLeft) }, count).Uses("RW access delete"),
+		row("RPOP", -2, spec.Write|spec.Fast, "Removes elements on the right of a list and returns them.", func(c *Call, t *Txn) { popFrom(c, t, (*value.ListOf).PopRight) }, count).Uses("RW access delete"),
+		row("LLEN", 2, spec.Readonly|spec.Fast, "Counts the elements of a list.", lLen).Uses("RO"),
+		row("LINDEX", 3, spec.Readonly|spec.Ahead, "Returns an element of a list.", lIndex, spec.Integer("index")),
+		row("LRANGE", 4, spec.Readonly, "Returns elements of a list.", lRange, spec.Integer("start"), spec.Integer("stop")),
+		row("LTRIM", 4, spec.Write|spec.Touches|spec.Ahead, "Removes all elements of a list but those in a range.", lTrim, spec.Integer("start"), spec.Integer("stop")).Uses("RW delete"),
 	}
 }
 
@@ -35,7 +35,7 @@ func (c *Call) list(t *Txn) (l *value.ListOf, it Item, ok bool) {
 	return value.OpenList(it.Body), it, ok
 }
 
-func (c *Call) pushTo(t *Txn, left, present bool) {
+func pushTo(c *Call, t *Txn, left, present bool) {
 	l, it, ok := c.list(t)
 	switch {
 	case !ok:
@@ -57,7 +57,7 @@ func (c *Call) pushTo(t *Txn, left, present bool) {
 	}
 }
 
-func (c *Call) pop(t *Txn, pop func(l *value.ListOf, n int, fn func(text []byte))) {
+func popFrom(c *Call, t *Txn, pop func(l *value.ListOf, n int, fn func(text []byte))) {
 	count, many := int64(1), len(c.Args) == 3
 	if many {
 		var ok bool
@@ -88,13 +88,13 @@ func (c *Call) pop(t *Txn, pop func(l *value.ListOf, n int, fn func(text []byte)
 	c.putCollection(t, &it, value.List, l)
 }
 
-func (c *Call) lLen(t *Txn) {
+func lLen(c *Call, t *Txn) {
 	if l, _, ok := c.list(t); ok {
 		c.Int(int64(l.Len()))
 	}
 }
 
-func (c *Call) lIndex(t *Txn) {
+func lIndex(c *Call, t *Txn) {
 	l, it, ok := c.list(t)
 	switch {
 	case !ok:
@@ -115,7 +115,7 @@ func (c *Call) lIndex(t *Txn) {
 	c.Null()
 }
 
-func (c *Call) lRange(t *Txn) {
+func lRange(c *Call, t *Txn) {
 	start, stop, ok := c.ranks(c.Args[2], c.Args[3])
 	if !ok {
 		return
@@ -129,7 +129,7 @@ func (c *Call) lRange(t *Txn) {
 	}
 }
 
-func (c *Call) lTrim(t *Txn) {
+func lTrim(c *Call, t *Txn) {
 	start, stop, ok := c.ranks(c.Args[2], c.Args[3])
 	if !ok {
 		return

@@ -18,15 +18,15 @@ func objectRows() []Row {
 		return c
 	}
 	sub := func(name, summary string) Row {
-		c := onKey(name, 3, spec.Readonly, "generic", summary, (*Call).object)
+		c := onKey(name, 3, spec.Readonly, "generic", summary, object)
 		c.FirstKey, c.LastKey = 2, 2
 		return c
 	}
 	return []Row{
-		onKey("TYPE", 2, spec.Readonly|spec.Fast, "generic", "Returns a key's algorithm or type in lower case, or none.", (*Call).typeOf).Uses("RO"),
-		two("RENAME", 3, "Gives a key another name.", (*Call).rename).Uses("RW access delete", "OW update"),
-		two("RENAMENX", 3, "Gives a key another name that no key has.", (*Call).renameNX).Uses("RW access delete", "OW insert"),
-		two("COPY", -3, "Copies a key.", (*Call).copyKey, spec.Optional(spec.Argument{Name: "destination-db", Kind: "integer", Token: "DB"}), spec.Optional(spec.Word("REPLACE"))).Uses("RO access", "OW update"),
+		onKey("TYPE", 2, spec.Readonly|spec.Fast, "generic", "Returns a key's algorithm or type in lower case, or none.", keyType).Uses("RO"),
+		two("RENAME", 3, "Gives a key another name.", rename).Uses("RW access delete", "OW update"),
+		two("RENAMENX", 3, "Gives a key another name that no key has.", renameNX).Uses("RW access delete", "OW insert"),
+		two("COPY", -3, "Copies a key.", copyKey, spec.Optional(spec.Argument{Name: "destination-db", Kind: "integer", Token: "DB"}), spec.Optional(spec.Word("REPLACE"))).Uses("RO access", "OW update"),
 		handler.Container("OBJECT", "generic", "Says how a key is kept.",
 			sub("ENCODING", "Returns how a value is kept, in Redis' words.").Uses("RO"),
 			sub("FREQ", "Returns 0: limitdb does not count how often a key is used.").Uses("RO"),
@@ -36,7 +36,7 @@ func objectRows() []Row {
 	}
 }
 
-func (c *Call) typeOf(t *Txn) {
+func keyType(c *Call, t *Txn) {
 	it := c.Item(t, c.Args[1])
 	if it.Kind != 0 {
 		c.Simple(it.Kind.TypeName())
@@ -45,12 +45,12 @@ func (c *Call) typeOf(t *Txn) {
 	c.Simple(it.Type.String())
 }
 
-func (c *Call) rename(t *Txn) { c.move(t, false) }
+func rename(c *Call, t *Txn) { move(c, t, false) }
 
-func (c *Call) renameNX(t *Txn) { c.move(t, true) }
+func renameNX(c *Call, t *Txn) { move(c, t, true) }
 
 // move gives the first key the name of the second one.
-func (c *Call) move(t *Txn, absent bool) {
+func move(c *Call, t *Txn, absent bool) {
 	from, to := c.Args[1], c.Args[2]
 	it := c.Item(t, from)
 	if !it.Exists() {
@@ -79,7 +79,7 @@ func (c *Call) move(t *Txn, absent bool) {
 	c.OK()
 }
 
-func (c *Call) copyKey(t *Txn) {
+func copyKey(c *Call, t *Txn) {
 	replace := false
 	for i := 3; i < len(c.Args); i++ {
 		switch {
@@ -120,7 +120,7 @@ func (c *Call) copyKey(t *Txn) {
 }
 
 // object is OBJECT ENCODING, FREQ, IDLETIME and REFCOUNT.
-func (c *Call) object(t *Txn) {
+func object(c *Call, t *Txn) {
 	it := c.Item(t, c.Args[2])
 	switch {
 	case !it.Exists():

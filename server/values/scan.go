@@ -14,13 +14,13 @@ import (
 
 // scanRow makes the row of a command that scans a collection. scan calls reply for each element, with nil for what it has none of.
 func scanRow(name, group, summary string, typ value.Type, scan func(body []byte, reply func(name, other []byte))) Row {
-	return onKey(name, -3, spec.Readonly, group, summary, func(c *Call, t *Txn) { c.scan(t, typ, scan) },
+	return onKey(name, -3, spec.Readonly, group, summary, func(c *Call, t *Txn) { scanCollection(c, t, typ, scan) },
 		spec.Integer("cursor"),
 		spec.Optional(spec.Argument{Name: "pattern", Kind: "pattern", Token: "MATCH"}),
 		spec.Optional(spec.Argument{Name: "count", Kind: "integer", Token: "COUNT"}))
 }
 
-func (c *Call) scan(t *Txn, typ value.Type, scan func(body []byte, reply func(name, other []byte))) {
+func scanCollection(c *Call, t *Txn, typ value.Type, scan func(body []byte, reply func(name, other []byte))) {
 	if _, err := strconv.ParseUint(string(c.Args[2]), 10, 64); err != nil {
 		c.Fail(handler.ErrCursor)
 		return

@@ -19,15 +19,15 @@ func sortedSetRows() []Row {
 		return onKey(name, arity, f, "sorted-set", summary, step, args...)
 	}
 	return []Row{
-		row("ZADD", -4, spec.Write|spec.Fast|spec.Wide, "Adds members to a sorted set, or changes their scores.", (*Call).zAdd,
+		row("ZADD", -4, spec.Write|spec.Fast|spec.Wide, "Adds members to a sorted set, or changes their scores.", zAdd,
 			spec.OneOf("condition", spec.Word("NX"), spec.Word("XX")), spec.OneOf("comparison", spec.Word("GT"), spec.Word("LT")), spec.Optional(spec.Word("CH")), spec.Optional(spec.Word("INCR")),
 			spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{{Name: "score", Kind: "double"}, spec.Text("member")}}).Uses("RW update"),
-		row("ZINCRBY", 4, spec.Write|spec.Fast, "Adds to the score of a member of a sorted set.", (*Call).zIncrBy, spec.Argument{Name: "increment", Kind: "double"}, spec.Text("member")),
-		row("ZREM", -3, spec.Write|spec.Fast|spec.Wide, "Removes members of a sorted set.", (*Call).zRem, members).Uses("RW delete"),
-		row("ZREMRANGEBYSCORE", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with scores in a range.", (*Call).zRemRangeByScore, bounds("double")...).Uses("RW delete"),
-		row("ZREMRANGEBYRANK", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with ranks in a range.", (*Call).zRemRangeByRank, spec.Integer("start"), spec.Integer("stop")).Uses("RW delete"),
-		row("ZPOPMIN", -2, spec.Write|spec.Fast, "Removes members of a sorted set, from the lowest score, and returns them.", func(c *Call, t *Txn) { c.zPop(t, false) }, spec.Optional(spec.Integer("count"))).Uses("RW access delete"),
-		row("ZPOPMAX", -2, spec.Write|spec.Fast, "Removes members of a sorted set, from the highest score, and returns them.", func(c *Call, t *Txn) { c.zPop(t, true) }, spec.Optional(spec.Integer("count"))).Uses("RW access delete"),
+		row("ZINCRBY", 4, spec.Write|spec.Fast, "Adds to the score of a member of a sorted set.", zIncrBy, spec.Argument{Name: "increment", Kind: "double"}, spec.Text("member")),
+		row("ZREM", -3, spec.Write|spec.Fast|spec.Wide, "Removes members of a sorted set.", zRem, members).Uses("RW delete"),
+		row("ZREMRANGEBYSCORE", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with scores in a range.", zRemRangeByScore, bounds("double")...).Uses("RW delete"),
+		row("ZREMRANGEBYRANK", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with ranks in a range.", zRemRangeByRank, spec.Integer("start"), spec.Integer("stop")).Uses("RW delete"),
+		row("ZPOPMIN", -2, spec.Write|spec.Fast, "Removes members of a sorted set, from the lowest score, and returns them.", func(c *Call, t *Txn) { zPop(c, t, false) }, spec.Optional(spec.Integer("count"))).Uses("RW access delete"),
+		row("ZPOPMAX", -2, spec.Write|spec.Fast, "Removes members of a sorted set, from the highest score, and returns them.", func(c *Call, t *Txn) { zPop(c, t, true) }, spec.Optional(spec.Integer("count"))).Uses("RW access delete"),
 		scanRow("ZSCAN", "sorted-set", "Returns the members of a sorted set and their scores, by a pattern.", value.SortedSet, func(body []byte, reply func(name, other []byte)) {
 			z := value.OpenSortedSet(body)
 			z.Each(z.ByRank(0, -1), func(member []byte, score float64) bool {
@@ -35,20 +35,20 @@ func sortedSetRows() []Row {
 				return true
 			})
 		}),
-		row("ZCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a sorted set.", (*Call).zCard).Uses("RO"),
-		row("ZCOUNT", 4, spec.Readonly|spec.Fast, "Counts the members of a sorted set with scores in a range.", (*Call).zCount, bounds("double")...),
-		row("ZSCORE", 3, spec.Readonly|spec.Fast, "Returns the score of a member of a sorted set.", (*Call).zScore, spec.Text("member")),
-		row("ZMSCORE", -3, spec.Readonly|spec.Fast|spec.Wide, "Returns the scores of members of a sorted set.", (*Call).zMScore, members),
-		row("ZRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set.", (*Call).zRank, spec.Text("member")),
-		row("ZREVRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set, from the highest score.", (*Call).zRevRank, spec.Text("member")),
-		row("ZRANGE", -4, spec.Readonly, "Returns members of a sorted set, by rank or by score.", func(c *Call, t *Txn) { c.zRange(t, zRangeArgs{options: 4}) },
+		row("ZCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a sorted set.", zCard).Uses("RO"),
+		row("ZCOUNT", 4, spec.Readonly|spec.Fast, "Counts the members of a sorted set with scores in a range.", zCount, bounds("double")...),
+		row("ZSCORE", 3, spec.Readonly|spec.Fast, "Returns the score of a member of a sorted set.", zScore, spec.Text("member")),
+		row("ZMSCORE", -3, spec.Readonly|spec.Fast|spec.Wide, "Returns the scores of members of a sorted set.", zMScore, members),
+		row("ZRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set.", zRank, spec.Text("member")),
+		row("ZREVRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set, from the highest score.", zRevRank, spec.Text("member")),
+		row("ZRANGE", -4, spec.Readonly, "Returns members of a sorted set, by rank or by score.", func(c *Call, t *Txn) { zRange(c, t, zRangeArgs{options: 4}) },
 			spec.Text("start"), spec.Text("stop"), spec.Optional(spec.Word("BYSCORE")), spec.Optional(spec.Word("REV")), limitWord, spec.Optional(spec.Word("WITHSCORES"))),
-		row("ZREVRANGE", -4, spec.Readonly, "Returns members of a sorted set by rank, from the highest score.", func(c *Call, t *Txn) { c.zRange(t, zRangeArgs{fixed: true, reverse: true, options: 4}) },
+		row("ZREVRANGE", -4, spec.Readonly, "Returns members of a sorted set by rank, from the highest score.", func(c *Call, t *Txn) { zRange(c, t, zRangeArgs{fixed: true, reverse: true, options: 4}) },
 			spec.Integer("start"), spec.Integer("stop"), spec.Optional(spec.Word("WITHSCORES"))),
-		row("ZRANGEBYSCORE", -4, spec.Readonly, "Returns the members of a sorted set with scores in a range.", func(c *Call, t *Txn) { c.zRange(t, zRangeArgs{fixed: true, byScore: true, options: 4}) },
+		row("ZRANGEBYSCORE", -4, spec.Readonly, "Returns the members of a sorted set with scores in a range.", func(c *Call, t *Txn) { zRange(c, t, zRangeArgs{fixed: true, byScore: true, options: 4}) },
 			append(bounds("double"), spec.Optional(spec.Word("WITHSCORES")), limitWord)...),
 		row("ZREVRANGEBYSCORE", -4, spec.Readonly, "Returns the members of a sorted set with scores in a range, from the highest score.", func(c *Call, t *Txn) {
-			c.zRange(t, zRangeArgs{fixed: true, byScore: true, reverse: true, options: 4})
+			zRange(c, t, zRangeArgs{fixed: true, byScore: true, reverse: true, options: 4})
 		},
 			spec.Argument{Name: "max", Kind: "double"}, spec.Argument{Name: "min", Kind: "double"}, spec.Optional(spec.Word("WITHSCORES")), limitWord),
 	}
@@ -143,11 +143,11 @@ func (o zAddOption) check(pairs int) string {
 	return ""
 }
 
-func (c *Call) zAdd(t *Txn) { c.zAddWith(t, 0) }
+func zAdd(c *Call, t *Txn) { zAddWith(c, t, 0) }
 
-func (c *Call) zIncrBy(t *Txn) { c.zAddWith(t, zAddIncr) }
+func zIncrBy(c *Call, t *Txn) { zAddWith(c, t, zAddIncr) }
 
-func (c *Call) zAddWith(t *Txn, o zAddOption) {
+func zAddWith(c *Call, t *Txn, o zAddOption) {
 	words := c.Args[2:]
 	for len(words) > 0 {
 		option := zAddOptionOf(words[0])
@@ -225,7 +225,7 @@ func (o zAddOption) apply(p *value.Place, x float64) (score float64, added, upda
 	return x, false, updated, false
 }
 
-func (c *Call) zRem(t *Txn) {
+func zRem(c *Call, t *Txn) {
 	z, it, ok := c.sortedSet(t)
 	if !ok {
 		return
@@ -247,14 +247,14 @@ func parseScores(low, high []byte) (r value.Scores, text string) {
 	return r, ""
 }
 
-func (c *Call) zRemRangeByScore(t *Txn) {
+func zRemRangeByScore(c *Call, t *Txn) {
 	r, text := parseScores(c.Args[2], c.Args[3])
 	if text != "" {
 		c.Fail(text)
 		return
 	}
 	if z, it, ok := c.sortedSet(t); ok {
-		c.removeSpan(t, &it, z, z.ByScore(r))
+		removeSpan(c, t, &it, z, z.ByScore(r))
 	}
 }
 
@@ -268,24 +268,24 @@ func (c *Call) ranks(low, high []byte) (start, stop int64, ok bool) {
 	return start, stop, ok1 && ok2
 }
 
-func (c *Call) zRemRangeByRank(t *Txn) {
+func zRemRangeByRank(c *Call, t *Txn) {
 	start, stop, ok := c.ranks(c.Args[2], c.Args[3])
 	if !ok {
 		return
 	}
 	if z, it, ok := c.sortedSet(t); ok {
-		c.removeSpan(t, &it, z, z.ByRank(start, stop))
+		removeSpan(c, t, &it, z, z.ByRank(start, stop))
 	}
 }
 
-func (c *Call) removeSpan(t *Txn, it *Item, z *value.SortedSetOf, s value.Span) {
+func removeSpan(c *Call, t *Txn, it *Item, z *value.SortedSetOf, s value.Span) {
 	z.RemoveSpan(s)
 	if c.putCollection(t, it, value.SortedSet, z) {
 		c.Int(int64(s.Count))
 	}
 }
 
-func (c *Call) zPop(t *Txn, highest bool) {
+func zPop(c *Call, t *Txn, highest bool) {
 	count, many := int64(1), len(c.Args) == 3
 	if len(c.Args) > 3 {
 		c.Fail(spec.ErrSyntax)
@@ -334,13 +334,13 @@ func (c *Call) zPop(t *Txn, highest bool) {
 	}
 }
 
-func (c *Call) zCard(t *Txn) {
+func zCard(c *Call, t *Txn) {
 	if z, _, ok := c.sortedSet(t); ok {
 		c.Int(int64(z.Len()))
 	}
 }
 
-func (c *Call) zCount(t *Txn) {
+func zCount(c *Call, t *Txn) {
 	r, text := parseScores(c.Args[2], c.Args[3])
 	if text != "" {
 		c.Fail(text)
@@ -351,7 +351,7 @@ func (c *Call) zCount(t *Txn) {
 	}
 }
 
-func (c *Call) zScore(t *Txn) {
+func zScore(c *Call, t *Txn) {
 	if z, _, ok := c.sortedSet(t); ok {
 		c.scoreOf(&z.Find(c.Args[2:], 1)[0])
 	}
@@ -366,7 +366,7 @@ func (c *Call) scoreOf(p *value.Place) {
 	c.Null()
 }
 
-func (c *Call) zMScore(t *Txn) {
+func zMScore(c *Call, t *Txn) {
 	z, _, ok := c.sortedSet(t)
 	if !ok {
 		return
@@ -378,11 +378,11 @@ func (c *Call) zMScore(t *Txn) {
 	}
 }
 
-func (c *Call) zRank(t *Txn) { c.rank(t, false) }
+func zRank(c *Call, t *Txn) { rank(c, t, false) }
 
-func (c *Call) zRevRank(t *Txn) { c.rank(t, true) }
+func zRevRank(c *Call, t *Txn) { rank(c, t, true) }
 
-func (c *Call) rank(t *Txn, reverse bool) {
+func rank(c *Call, t *Txn, reverse bool) {
 	z, _, ok := c.sortedSet(t)
 	if !ok {
 		return
@@ -437,7 +437,7 @@ func (a *zRangeArgs) parse(words [][]byte) string {
 	return ""
 }
 
-func (c *Call) zRange(t *Txn, a zRangeArgs) {
+func zRange(c *Call, t *Txn, a zRangeArgs) {
 	if text := a.parse(c.Args[a.options:]); text != "" {
 		c.Fail(text)
 		return

@@ -11,7 +11,7 @@ import (
 
 // Strings, with Redis 7's replies and errors.
 func stringRows() []Row {
-	set := onKey("SET", -3, spec.Write|spec.Ahead, "string", "Sets the string of a key, with an expiry or conditions if you like.", (*Call).setKey,
+	set := onKey("SET", -3, spec.Write|spec.Ahead, "string", "Sets the string of a key, with an expiry or conditions if you like.", setKey,
 		spec.Text("value"),
 		spec.OneOf("condition", spec.Word("NX"), spec.Word("XX")), spec.Optional(spec.Word("GET")),
 		spec.OneOf("expiration", expiryWords(spec.Word("KEEPTTL"))...)).Uses("RW access update variable_flags")
@@ -22,23 +22,23 @@ func stringRows() []Row {
 		return "OW update"
 	}
 	return []Row{
-		onKey("GET", 2, spec.Readonly|spec.Fast, "string", "Returns the string of a key.", (*Call).get),
+		onKey("GET", 2, spec.Readonly|spec.Fast, "string", "Returns the string of a key.", get),
 		set,
-		onKey("SETNX", 3, spec.Write|spec.Fast, "string", "Sets the string of a key that does not exist.", (*Call).setNX, spec.Text("value")).Uses("OW insert"),
-		onKey("SETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many seconds.", (*Call).setEX, spec.Integer("seconds"), spec.Text("value")).Uses("OW update"),
-		onKey("PSETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many milliseconds.", (*Call).pSetEX, spec.Integer("milliseconds"), spec.Text("value")).Uses("OW update"),
-		onKey("GETSET", 3, spec.Write|spec.Fast, "string", "Sets the string of a key and returns the old one.", (*Call).getSet, spec.Text("value")),
-		onKey("GETDEL", 2, spec.Write|spec.Fast, "string", "Returns the string of a key and forgets the key.", (*Call).getDel).Uses("RW access delete"),
-		onKey("GETEX", -2, spec.Write|spec.Fast, "string", "Returns the string of a key, and sets when it expires.", (*Call).getEX,
+		onKey("SETNX", 3, spec.Write|spec.Fast, "string", "Sets the string of a key that does not exist.", setNX, spec.Text("value")).Uses("OW insert"),
+		onKey("SETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many seconds.", setEX, spec.Integer("seconds"), spec.Text("value")).Uses("OW update"),
+		onKey("PSETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many milliseconds.", pSetEX, spec.Integer("milliseconds"), spec.Text("value")).Uses("OW update"),
+		onKey("GETSET", 3, spec.Write|spec.Fast, "string", "Sets the string of a key and returns the old one.", getSet, spec.Text("value")),
+		onKey("GETDEL", 2, spec.Write|spec.Fast, "string", "Returns the string of a key and forgets the key.", getDel).Uses("RW access delete"),
+		onKey("GETEX", -2, spec.Write|spec.Fast, "string", "Returns the string of a key, and sets when it expires.", getEX,
 			spec.OneOf("expiration", expiryWords(spec.Word("PERSIST"))...)),
-		onKeys("MGET", -2, spec.Readonly|spec.Fast|spec.Wide, 1, "string", "Returns the strings of keys.", (*Call).mGet, spec.Argument{Name: "key", Kind: "key", Multiple: true}),
-		onKeys("MSET", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, in one step.", (*Call).mSet, keyValues()).Uses("OW update"),
-		onKeys("MSETNX", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, if none of them exists.", (*Call).mSetNX, keyValues()).Uses("OW insert"),
-		onKey("APPEND", 3, spec.Write|spec.Fast, "string", "Appends to the string of a key; returns its length.", (*Call).appendTo, spec.Text("value")).Uses("RW insert"),
-		onKey("STRLEN", 2, spec.Readonly|spec.Fast, "string", "Returns the length of a key's string.", (*Call).strLen).Uses("RO"),
-		onKey("GETRANGE", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string.", (*Call).getRange, spec.Integer("start"), spec.Integer("end")),
-		onKey("SUBSTR", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string; the old name of GETRANGE.", (*Call).getRange, spec.Integer("start"), spec.Integer("end")),
-		onKey("SETRANGE", 4, spec.Write|spec.Ahead, "string", "Writes over a part of a key's string; returns its length.", (*Call).setRange, spec.Integer("offset"), spec.Text("value")).Uses("RW update"),
+		onKeys("MGET", -2, spec.Readonly|spec.Fast|spec.Wide, 1, "string", "Returns the strings of keys.", mGet, spec.Argument{Name: "key", Kind: "key", Multiple: true}),
+		onKeys("MSET", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, in one step.", mSet, keyValues()).Uses("OW update"),
+		onKeys("MSETNX", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, if none of them exists.", mSetNX, keyValues()).Uses("OW insert"),
+		onKey("APPEND", 3, spec.Write|spec.Fast, "string", "Appends to the string of a key; returns its length.", appendTo, spec.Text("value")).Uses("RW insert"),
+		onKey("STRLEN", 2, spec.Readonly|spec.Fast, "string", "Returns the length of a key's string.", strLen).Uses("RO"),
+		onKey("GETRANGE", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string.", getRange, spec.Integer("start"), spec.Integer("end")),
+		onKey("SUBSTR", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string; the old name of GETRANGE.", getRange, spec.Integer("start"), spec.Integer("end")),
+		onKey("SETRANGE", 4, spec.Write|spec.Ahead, "string", "Writes over a part of a key's string; returns its length.", setRange, spec.Integer("offset"), spec.Text("value")).Uses("RW update"),
 	}
 }
 
@@ -67,7 +67,7 @@ func (c *Call) bulkText(it *Item) {
 	c.Bulk(value.Text(it.Body, buf[:]))
 }
 
-func (c *Call) get(t *Txn) {
+func get(c *Call, t *Txn) {
 	if it, ok := c.of(t, c.Args[1], value.String); ok {
 		c.bulkText(&it)
 	}
@@ -83,27 +83,27 @@ type setOptions struct {
 type setOption uint8
 
 const (
-	setNX setOption = 1 << iota
-	setXX
-	setGet
-	setKeepTTL
-	setPersist
-	setEX
-	setPX
-	setAt // with EX or PX: the time is absolute
+	optionNX setOption = 1 << iota
+	optionXX
+	optionGet
+	optionKeepTTL
+	optionPersist
+	optionEX
+	optionPX
+	optionAt // with EX or PX: the time is absolute
 
-	setTimes = setEX | setPX | setAt
+	optionTimes = optionEX | optionPX | optionAt
 )
 
 // parseSetOptions parses the options from words on. SET has those of allowed beside the expiries.
 func parseSetOptions(words [][]byte, allowed setOption) (o setOptions, ok bool) {
 	for i := 0; i < len(words); i++ {
 		option, against := setOptionOf(words[i])
-		if option&setTimes == 0 && option&allowed == 0 || o.given&against != 0 {
+		if option&optionTimes == 0 && option&allowed == 0 || o.given&against != 0 {
 			return o, false
 		}
 		o.given |= option
-		if option&setTimes != 0 {
+		if option&optionTimes != 0 {
 			if i++; i == len(words) {
 				return o, false
 			}
@@ -117,23 +117,23 @@ func parseSetOptions(words [][]byte, allowed setOption) (o setOptions, ok bool) 
 func setOptionOf(w []byte) (o, against setOption) {
 	switch {
 	case resp.EqualFold(w, "NX"):
-		return setNX, setXX
+		return optionNX, optionXX
 	case resp.EqualFold(w, "XX"):
-		return setXX, setNX
+		return optionXX, optionNX
 	case resp.EqualFold(w, "GET"):
-		return setGet, 0
+		return optionGet, 0
 	case resp.EqualFold(w, "KEEPTTL"):
-		return setKeepTTL, setTimes | setPersist
+		return optionKeepTTL, optionTimes | optionPersist
 	case resp.EqualFold(w, "PERSIST"):
-		return setPersist, setTimes | setKeepTTL
+		return optionPersist, optionTimes | optionKeepTTL
 	case resp.EqualFold(w, "EX"):
-		return setEX, setPX | setAt | setKeepTTL | setPersist
+		return optionEX, optionPX | optionAt | optionKeepTTL | optionPersist
 	case resp.EqualFold(w, "PX"):
-		return setPX, setEX | setAt | setKeepTTL | setPersist
+		return optionPX, optionEX | optionAt | optionKeepTTL | optionPersist
 	case resp.EqualFold(w, "EXAT"):
-		return setEX | setAt, setPX | setKeepTTL | setPersist | setEX
+		return optionEX | optionAt, optionPX | optionKeepTTL | optionPersist | optionEX
 	case resp.EqualFold(w, "PXAT"):
-		return setPX | setAt, setEX | setKeepTTL | setPersist | setPX
+		return optionPX | optionAt, optionEX | optionKeepTTL | optionPersist | optionPX
 	}
 	return 0, 0
 }
@@ -146,12 +146,12 @@ func (c *Call) expiry(o *setOptions) (ms int64, ok bool) {
 		return 0, false
 	}
 	base := c.NowMillis()
-	if o.given&setAt != 0 {
+	if o.given&optionAt != 0 {
 		base = 0
 	}
 	if ms <= 0 {
 		ok = false
-	} else if ms, ok = addTime(ms, o.given&setEX != 0, base); ok {
+	} else if ms, ok = addTime(ms, o.given&optionEX != 0, base); ok {
 		return ms, true
 	}
 	c.failExpiry()
@@ -174,37 +174,37 @@ func addTime(n int64, seconds bool, base int64) (ms int64, ok bool) {
 // failExpiry replies that the time is out of range.
 func (c *Call) failExpiry() { c.Fail("ERR invalid expire time in '" + c.Command.Full + "' command") }
 
-func (c *Call) setKey(t *Txn) {
-	o, ok := parseSetOptions(c.Args[3:], setNX|setXX|setGet|setKeepTTL)
+func setKey(c *Call, t *Txn) {
+	o, ok := parseSetOptions(c.Args[3:], optionNX|optionXX|optionGet|optionKeepTTL)
 	if !ok {
 		c.Fail(spec.ErrSyntax)
 		return
 	}
-	c.setWith(t, c.Args[2], &o, c.OK, c.Null)
+	setWith(c, t, c.Args[2], &o, c.OK, c.Null)
 }
 
 // setWith sets the command's key as the options say, and replies with done, or with not if
 // a condition was not met.
-func (c *Call) setWith(t *Txn, text []byte, o *setOptions, done, not func()) {
+func setWith(c *Call, t *Txn, text []byte, o *setOptions, done, not func()) {
 	expires, ok := int64(0), true
-	if o.given&setTimes != 0 {
+	if o.given&optionTimes != 0 {
 		if expires, ok = c.expiry(o); !ok {
 			return
 		}
 	}
 	key := c.Args[1]
 	it := c.Item(t, key)
-	if o.given&setGet != 0 && it.Exists() && it.Type != value.String {
+	if o.given&optionGet != 0 && it.Exists() && it.Type != value.String {
 		c.failWrongType(&it, value.String.String())
 		return
 	}
-	met := o.given&setNX == 0 || !it.Exists()
-	met = met && (o.given&setXX == 0 || it.Exists())
+	met := o.given&optionNX == 0 || !it.Exists()
+	met = met && (o.given&optionXX == 0 || it.Exists())
 	if met && (!c.replaceable(&it) || !c.fits(len(text))) {
 		return
 	}
 	switch {
-	case o.given&setGet != 0:
+	case o.given&optionGet != 0:
 		c.bulkText(&it)
 	case met:
 		done()
@@ -212,7 +212,7 @@ func (c *Call) setWith(t *Txn, text []byte, o *setOptions, done, not func()) {
 		not()
 	}
 	if met {
-		if o.given&setKeepTTL != 0 {
+		if o.given&optionKeepTTL != 0 {
 			expires = it.Expires
 		}
 		c.putText(t, key, text, expires)
@@ -234,19 +234,19 @@ func (c *Call) putText(t *Txn, key, text []byte, expires int64) {
 	c.Put(t, key, &Item{Type: value.String, Expires: expires, Body: c.body})
 }
 
-func (c *Call) setNX(t *Txn) {
-	c.setWith(t, c.Args[2], &setOptions{given: setNX}, func() { c.Int(1) }, func() { c.Int(0) })
+func setNX(c *Call, t *Txn) {
+	setWith(c, t, c.Args[2], &setOptions{given: optionNX}, func() { c.Int(1) }, func() { c.Int(0) })
 }
 
-func (c *Call) setEX(t *Txn) {
-	c.setWith(t, c.Args[3], &setOptions{given: setEX, time: c.Args[2]}, c.OK, nil)
+func setEX(c *Call, t *Txn) {
+	setWith(c, t, c.Args[3], &setOptions{given: optionEX, time: c.Args[2]}, c.OK, nil)
 }
 
-func (c *Call) pSetEX(t *Txn) {
-	c.setWith(t, c.Args[3], &setOptions{given: setPX, time: c.Args[2]}, c.OK, nil)
+func pSetEX(c *Call, t *Txn) {
+	setWith(c, t, c.Args[3], &setOptions{given: optionPX, time: c.Args[2]}, c.OK, nil)
 }
 
-func (c *Call) getSet(t *Txn) {
+func getSet(c *Call, t *Txn) {
 	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok || !c.fits(len(c.Args[2])) {
 		return
@@ -255,7 +255,7 @@ func (c *Call) getSet(t *Txn) {
 	c.putText(t, c.Args[1], c.Args[2], 0)
 }
 
-func (c *Call) getDel(t *Txn) {
+func getDel(c *Call, t *Txn) {
 	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return
@@ -266,8 +266,8 @@ func (c *Call) getDel(t *Txn) {
 	}
 }
 
-func (c *Call) getEX(t *Txn) {
-	o, ok := parseSetOptions(c.Args[2:], setPersist)
+func getEX(c *Call, t *Txn) {
+	o, ok := parseSetOptions(c.Args[2:], optionPersist)
 	if !ok {
 		c.Fail(spec.ErrSyntax)
 		return
@@ -282,9 +282,9 @@ func (c *Call) getEX(t *Txn) {
 	}
 	before := it.Expires
 	switch {
-	case o.given&setPersist != 0:
+	case o.given&optionPersist != 0:
 		it.Expires = 0
-	case o.given&setTimes != 0:
+	case o.given&optionTimes != 0:
 		if it.Expires, ok = c.expiry(&o); !ok {
 			return
 		}
@@ -295,7 +295,7 @@ func (c *Call) getEX(t *Txn) {
 	}
 }
 
-func (c *Call) mGet(t *Txn) {
+func mGet(c *Call, t *Txn) {
 	most := c.OutputLimit()
 	c.Array(len(c.Args) - 1)
 	for _, key := range c.Args[1:] {
@@ -309,12 +309,12 @@ func (c *Call) mGet(t *Txn) {
 	}
 }
 
-func (c *Call) mSet(t *Txn) { c.setAll(t, false) }
+func mSet(c *Call, t *Txn) { setAll(c, t, false) }
 
-func (c *Call) mSetNX(t *Txn) { c.setAll(t, true) }
+func mSetNX(c *Call, t *Txn) { setAll(c, t, true) }
 
 // setAll sets all keys or, if one may not be set, none.
-func (c *Call) setAll(t *Txn, absent bool) {
+func setAll(c *Call, t *Txn, absent bool) {
 	if len(c.Args)%2 == 0 {
 		c.Fail("ERR wrong number of arguments for '" + c.Command.Full + "' command")
 		return
@@ -339,7 +339,7 @@ func (c *Call) setAll(t *Txn, absent bool) {
 	c.OK()
 }
 
-func (c *Call) appendTo(t *Txn) {
+func appendTo(c *Call, t *Txn) {
 	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return
@@ -364,13 +364,13 @@ func (c *Call) overwrite(t *Txn, it *Item, at int, part []byte) {
 	c.Change(t, c.Args[1], &Item{Type: value.String, Expires: it.Expires, Body: body}, splices)
 }
 
-func (c *Call) strLen(t *Txn) {
+func strLen(c *Call, t *Txn) {
 	if it, ok := c.of(t, c.Args[1], value.String); ok {
 		c.Int(int64(value.StringLen(it.Body)))
 	}
 }
 
-func (c *Call) getRange(t *Txn) {
+func getRange(c *Call, t *Txn) {
 	start, ok1 := resp.ParseInt(c.Args[2])
 	end, ok2 := resp.ParseInt(c.Args[3])
 	if !ok1 || !ok2 {
@@ -383,7 +383,7 @@ func (c *Call) getRange(t *Txn) {
 	}
 }
 
-func (c *Call) setRange(t *Txn) {
+func setRange(c *Call, t *Txn) {
 	offset, ok := resp.ParseInt(c.Args[2])
 	switch {
 	case !ok:

@@ -17,6 +17,15 @@ func ReadRules(name string) (*rules.Set, error) {
 	return rules.Parse(text, nil)
 }
 
+// ReadEnvoyRules reads a file of Envoy's rate limit service; - is standard input. It returns the errors of the file system and of rules.ParseEnvoy.
+func ReadEnvoyRules(name string) (*rules.Set, error) {
+	text, err := ReadBounded(name, rules.MaxText)
+	if err != nil {
+		return nil, err
+	}
+	return rules.ParseEnvoy(text)
+}
+
 // ReadBounded reads a file, but no more than one byte above most; - is standard input.
 func ReadBounded(name string, most int64) ([]byte, error) {
 	if name == "-" {

@@ -17,7 +17,7 @@ import (
 // budgetChanged passes maxmemory and its policy to the engine.
 func (p *process) budgetChanged() error {
 	most := p.set.MaxMemory.Get()
-	if percent := heapGrowth(os.Getenv, most); percent > 0 {
+	if percent := heapGrowth(os.Getenv, most, p.set.GRPCPort.Get() != 0); percent > 0 {
 		debug.SetGCPercent(percent)
 	}
 	p.setBudget(most)

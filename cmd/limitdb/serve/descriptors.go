@@ -60,7 +60,7 @@ func (p *process) fitMaxClients(d descriptors) {
 		return
 	}
 	if fit < want {
-		p.lowerMaxClients(fit, want)
+		lowerMaxClients(p.registry, p.log, fit, want)
 	}
 	p.registry.OnChange(func() error {
 		want := p.set.MaxClients.Get()

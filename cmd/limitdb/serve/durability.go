@@ -290,6 +290,7 @@ func (d *durability) load() error {
 		}
 	}
 	d.p.rulesLoaded()
+	d.p.usersLoaded()
 	d.p.keepSecret()
 	d.loading.Store(false)
 	return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // rulesKind is the kind of the records that rules keep with the data: their text, if they were set by command, the
-// secret that is hashed with long identities, and what they have counted.
+// secret that is hashed with long identities, and what they have counted. Users that were set by command are kept in the same way.
 const rulesKind = byte(state.Rules)
 
 // keptRules holds the records that rules keep with the data: as a part of the store, or of a node's table.
@@ -32,6 +32,7 @@ const (
 	rulesText     = "text"
 	rulesSecret   = "secret"
 	rulesCounters = "counters"
+	usersText     = "users"
 )
 
 // keep keeps the text of rules that were set by command, unless it is nil, and the secret, unless one is kept. Both

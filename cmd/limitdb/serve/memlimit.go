@@ -70,15 +70,20 @@ func limitHeap(root fs.FS, getenv func(string) string, maxMemory int64) int64 {
 
 // heapGrowth returns the percentage of garbage, relative to the live heap, at which the collector runs.
 // With maxmemory it is half of Go's default: collections cost little, because the table is outside the heap.
-// GOGC in the environment takes precedence; the result is then 0.
-func heapGrowth(getenv func(string) string, maxMemory int64) (percent int) {
-	switch {
-	case getenv("GOGC") != "":
+// With a gRPC port it is four times as much: calls make garbage, the live heap is a few megabytes, and a collection
+// costs as much as hundreds of calls. GOGC in the environment takes precedence; the result is then 0.
+func heapGrowth(getenv func(string) string, maxMemory int64, grpc bool) (percent int) {
+	if getenv("GOGC") != "" {
 		return 0
-	case maxMemory > 0:
-		return 50
 	}
-	return 100
+	percent = 100
+	if maxMemory > 0 {
+		percent = 50
+	}
+	if grpc {
+		percent *= 4
+	}
+	return percent
 }
 
 // cgroupLimit returns the lowest memory limit, in bytes, of the process's cgroup and those above it, 0 if

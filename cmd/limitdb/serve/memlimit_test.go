@@ -110,10 +110,11 @@ func TestHeapGrowth(t *testing.T) {
 	for _, c := range []struct {
 		gogc      string
 		maxMemory int64
+		grpc      bool
 		want      int
-	}{{"", 0, 100}, {"", 8 << 20, 50}, {"200", 8 << 20, 0}, {"off", 0, 0}} {
+	}{{"", 0, false, 100}, {"", 8 << 20, false, 50}, {"", 0, true, 400}, {"", 8 << 20, true, 200}, {"200", 8 << 20, true, 0}, {"off", 0, false, 0}} {
 		getenv := func(name string) string { return map[string]string{"GOGC": c.gogc}[name] }
-		if got := heapGrowth(getenv, c.maxMemory); got != c.want {
+		if got := heapGrowth(getenv, c.maxMemory, c.grpc); got != c.want {
 			t.Errorf("GOGC=%s with maxmemory %d: %d, want %d", c.gogc, c.maxMemory, got, c.want)
 		}
 	}

@@ -35,6 +35,11 @@ func (p *process) snapshot() observe.Snapshot {
 	for _, c := range p.server.Rules().Checks() {
 		s.Checks = append(s.Checks, observe.Checks{Namespace: c.Namespace, Allowed: c.Allowed, Limited: c.Limited, Latency: c.Took})
 	}
+	if p.audit != nil {
+		s.AuditLog = true
+		s.ChangesLogged, s.ChangesMissing = p.audit.Counts()
+	}
+	s.EnvoyLimits = p.server.Rules().EnvoyLimits()
 	if p.decisionLog != nil {
 		s.DecisionLog = true
 		s.DecisionsLogged, s.DecisionsDropped = p.decisionLog.Counts()

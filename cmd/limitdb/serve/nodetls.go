@@ -58,6 +58,10 @@ func (r *replica) agree() map[string]string {
 		sum := r.p.server.Rules().Sum()
 		all["rules"] = hex.EncodeToString(sum[:8])
 	}
+	if set.EnvoyRulesDir.Get() != "" {
+		sum := r.p.server.Rules().DomainsSum()
+		all["envoy-rules"] = hex.EncodeToString(sum[:8])
+	}
 	if pass := set.RequirePass.Get(); pass != "" {
 		all["requirepass"] = "set"
 		if r.certs != nil {

@@ -25,8 +25,8 @@ type reloads struct {
 // reload handles SIGHUP: it reopens the log files and reads password files and certificates again. If one of
 // these fails, its old value stays.
 func (p *process) reload() {
-	p.notify(daemon.SdNotifyReloading)
-	defer p.notify(daemon.SdNotifyReady)
+	notify(p.set, p.log, daemon.SdNotifyReloading)
+	defer notify(p.set, p.log, daemon.SdNotifyReady)
 	var failed bool
 	for _, part := range []struct {
 		name string
@@ -39,13 +39,19 @@ func (p *process) reload() {
 			}
 			return p.decisionLog.Reopen()
 		}},
+		{"audit-log", p.audit.Reopen},
 		{"requirepass-file", p.registry.ReloadSecrets},
 		{"rules-file", func() error {
 			if p.rules == nil {
 				return nil
 			}
-			_, err := p.server.Rules().Reload()
-			return err
+			return p.server.ReloadRules("signal", p.server.Rules().ReloadFile)
+		}},
+		{"envoy-rules-dir", func() error {
+			if p.envoyRules == nil {
+				return nil
+			}
+			return p.server.ReloadRules("signal", p.server.Rules().ReloadDomains)
 		}},
 		{"certificates", p.readCertificates},
 	} {
@@ -66,7 +72,7 @@ func (p *process) reload() {
 
 // loadTLS reads the certificates, or returns nil if no port speaks TLS.
 func loadTLS(set *config.Settings) (*transport.TLS, error) {
-	if set.TLSPort.Get() == 0 && !set.HTTPTLS.Get() {
+	if set.TLSPort.Get() == 0 && !set.HTTPTLS.Get() && !set.GRPCTLS.Get() {
 		return nil, nil
 	}
 	auth, err := transport.ParseClientAuth(set.TLSAuthClients.Get())

@@ -179,6 +179,7 @@ func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	e.StartJournal(0, gate, dirtied)
 	e.RecordWhole(r.p.clock.Now()) // others may have dropped what expired before this epoch
 	r.p.rulesLoaded()
+	r.p.usersLoaded()
 	// Any change that began in an earlier turn has failed by now. Changes that begin now see the rules in the log.
 	r.p.kept.resume(0, dirtied)
 	r.p.keepSecret()
@@ -235,7 +236,12 @@ func (r *replica) Apply(_ int64, records []journal.Record) error {
 			return journal.ErrNewer
 		}
 	}
-	return r.states.Load().Restore(r.p.kept.apply(records), 0, 1)
+	known := haveUsers(records)
+	others := r.p.kept.apply(records)
+	if known { // clients of this node have other rights now
+		r.p.usersLoaded()
+	}
+	return r.states.Load().Restore(others, 0, 1)
 }
 
 // Missed returns a key whose state a record should have changed, and that is not there.

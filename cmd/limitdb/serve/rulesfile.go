@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,19 +60,28 @@ const (
 	rulesPoll  = 5 * time.Second
 )
 
-// watchRules reads the rules file again whenever it changes, until ctx ends. It watches the directory, since editors
-// and Kubernetes replace a file, or a link on the way to it, rather than write to it.
-func (p *process) watchRules(ctx context.Context) {
-	f := p.rules
+// watchRules reads files with rules again whenever they change, until ctx ends.
+func (p *process) watchRules(ctx context.Context, background *sync.WaitGroup) {
+	if f := p.rules; f != nil {
+		background.Go(func() { p.watch(ctx, "rules-file", filepath.Dir(f.path), f.changed, p.server.Rules().ReloadFile) })
+	}
+	if e := p.envoyRules; e != nil {
+		background.Go(func() { p.watch(ctx, "envoy-rules-dir", e.dir, e.changed, p.server.Rules().ReloadDomains) })
+	}
+}
+
+// watch calls reload whenever files in a directory have changed, until ctx ends. A mistake leaves the old rules in force. It watches the
+// directory, since editors and Kubernetes replace a file, or a link on the way to it, rather than write to it.
+func (p *process) watch(ctx context.Context, directive, dir string, changed func() bool, reload func() error) {
 	watcher, err := fsnotify.NewWatcher()
 	var events chan fsnotify.Event
 	if err == nil {
 		defer watcher.Close()
-		err = watcher.Add(filepath.Dir(f.path))
+		err = watcher.Add(dir)
 		events = watcher.Events
 	}
 	if err != nil {
-		p.log.Warn("the rules file cannot be watched: the server checks it from time to time", "every", rulesPoll, "err", err)
+		p.log.Warn("the rules cannot be watched: the server checks them from time to time", "directive", directive, "every", rulesPoll, "err", err)
 	}
 	quiet, poll := time.NewTimer(rulesPoll), time.NewTicker(rulesPoll)
 	defer quiet.Stop()
@@ -89,36 +99,42 @@ func (p *process) watchRules(ctx context.Context) {
 		case <-poll.C:
 		case <-quiet.C:
 		}
-		if f.changed() {
-			p.reloadRules()
+		if !changed() {
+			continue
+		}
+		if err := p.server.ReloadRules("file", reload); err != nil {
+			p.log.Error("the rules are not loaded, the old rules stay in force", "directive", directive, "in", dir, "err", err)
 		}
 	}
 }
 
-// reloadRules reads the rules file again. A mistake leaves the old rules in force.
-func (p *process) reloadRules() {
-	if _, err := p.server.Rules().Reload(); err != nil {
-		p.log.Error("the rules file is not loaded, the old rules stay in force", "file", p.rules.path, "err", err)
-	}
-}
-
 // ruleSource says where the server's rules come from.
-func (p *process) ruleSource() rulebook.Source {
+func (p *process) ruleSource() (src rulebook.Source) {
+	if dir := p.set.EnvoyRulesDir.Get(); dir != "" {
+		p.envoyRules = &envoyRules{dir: dir}
+		src.ReadDomains = p.envoyRules.read
+	}
 	if path := p.set.RulesFile.Get(); path != "" {
 		p.rules = &rulesFile{path: path}
-		return rulebook.Source{Read: p.rules.read}
+		src.Read = p.rules.read
+	} else {
+		src.Keep = p.kept.keep
 	}
-	return rulebook.Source{Keep: p.kept.keep}
+	return src
 }
 
-// loadRules puts the rules of the file in force, before the first check. Its error ends the start. Rules that are
+// loadRules puts the rules of files in force, before the first check. Its error ends the start. Rules that are
 // kept with the data follow when that is loaded.
 func (p *process) loadRules() error {
-	if p.rules == nil {
-		return nil
+	if p.rules != nil {
+		if err := p.server.Rules().ReloadFile(); err != nil {
+			return fmt.Errorf("rules-file %s: %w", p.rules.path, err)
+		}
 	}
-	if _, err := p.server.Rules().Reload(); err != nil {
-		return fmt.Errorf("rules-file %s: %w", p.rules.path, err)
+	if p.envoyRules != nil {
+		if err := p.server.Rules().ReloadDomains(); err != nil {
+			return fmt.Errorf("envoy-rules-dir %s: %w", p.envoyRules.dir, err)
+		}
 	}
 	return nil
 }
@@ -140,10 +156,10 @@ func (p *process) rulesLoaded() {
 	p.countersLoaded()
 }
 
-// keepSecret keeps the secret that is hashed with long identities, if a file has the rules. Without a file, the first
+// keepSecret keeps the secret that is hashed with long identities, if files have rules. Without files, the first
 // rules that are set by command are kept with it.
 func (p *process) keepSecret() {
-	if p.rules == nil {
+	if p.rules == nil && p.envoyRules == nil {
 		return
 	}
 	if err := p.kept.keep(nil, p.server.Rules().Secret()); err != nil {

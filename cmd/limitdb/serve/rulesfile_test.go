@@ -1,10 +1,15 @@
 package serve
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"limitdb/rules"
 )
 
 // A file of rules has changed if it is not as it was when it was read last, whoever read it: what the watch then reads once
@@ -51,5 +56,75 @@ func TestRulesFileChanged(t *testing.T) {
 		if _, err := f.read(); (err != nil) != step.fails {
 			t.Errorf("%s: %v", step.name, err)
 		}
+	}
+}
+
+// The files of envoy-rules-dir have changed if they are not as they were when they were read last, and no read mixes files
+// of two states.
+func TestEnvoyRulesChanged(t *testing.T) {
+	e := &envoyRules{dir: t.TempDir()}
+	path := func(name string) string { return filepath.Join(e.dir, name) }
+	put := func(name, text string) error { return os.WriteFile(path(name), []byte(text), 0o644) }
+	for _, step := range []struct {
+		name   string
+		change func() error
+		same   bool
+		files  string // that are read; "-": reading fails
+	}{
+		{"nothing", func() error { return nil }, false, ""},
+		{"others", func() error {
+			return errors.Join(put("README", "x"), put(".hidden.yaml", "x"), os.Mkdir(path("..data"), 0o755), put("..data/a.yaml", "a"))
+		}, true, ""},
+		{"one", func() error { return put("b.yaml", "b") }, false, "b.yaml=b"},
+		{"more", func() error { return errors.Join(put("a.json", "a"), put("c.yml", "c")) }, false, "a.json=a b.yaml=b c.yml=c"},
+		{"longer", func() error { return put("b.yaml", "bb") }, false, "a.json=a b.yaml=bb c.yml=c"},
+		{"later", func() error { return os.Chtimes(path("b.yaml"), time.Time{}, time.Unix(1, 0)) }, false, "a.json=a b.yaml=bb c.yml=c"},
+		{"renamed", func() error { return os.Rename(path("b.yaml"), path("d.yaml")) }, false, "a.json=a c.yml=c d.yaml=bb"},
+		{"a link", func() error {
+			_ = os.Remove(path("d.yaml"))
+			return os.Symlink(filepath.Join("..data", "a.yaml"), path("d.yaml"))
+		}, false, "a.json=a c.yml=c d.yaml=a"},
+		{"what it leads to", func() error { return put("..data/a.yaml", "aa") }, false, "a.json=a c.yml=c d.yaml=aa"},
+		{"a broken link", func() error { return os.Remove(path("..data/a.yaml")) }, false, "-"},
+		{"still broken", func() error { return nil }, true, "-"},
+		{"a directory", func() error { return errors.Join(os.Remove(path("d.yaml")), os.Mkdir(path("d.yaml"), 0o755)) }, false, "-"},
+		{"gone", func() error { return os.RemoveAll(e.dir) }, false, "-"},
+	} {
+		if err := step.change(); err != nil {
+			t.Fatal(err)
+		}
+		if last := e.last.Load(); last != nil && e.changed() == step.same {
+			t.Errorf("%s: changed: %v", step.name, !step.same)
+		}
+		files, err := e.read()
+		var got []string
+		for _, f := range files {
+			got = append(got, f.Name+"="+string(f.Text))
+		}
+		if (err != nil) != (step.files == "-") || err == nil && strings.Join(got, " ") != step.files {
+			t.Errorf("%s: %v, %v", step.name, got, err)
+		}
+	}
+}
+
+// TestEnvoyRulesBounds checks that no more is read than may be.
+func TestEnvoyRulesBounds(t *testing.T) {
+	e := &envoyRules{dir: t.TempDir()}
+	large := make([]byte, rules.MaxText+1)
+	for i := range rules.MaxTexts/rules.MaxText + 1 {
+		if err := os.WriteFile(filepath.Join(e.dir, fmt.Sprint(i, ".yaml")), large, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.read(); err == nil || err.Error() != "the files have more than 16777216 bytes" {
+		t.Error(err)
+	}
+	for i := range rules.MaxFiles {
+		if err := os.WriteFile(filepath.Join(e.dir, fmt.Sprint("x", i, ".yaml")), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.read(); err == nil || err.Error() != "there are 1005 files: at most 1000 are read" {
+		t.Error(err)
 	}
 }

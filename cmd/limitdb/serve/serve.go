@@ -21,8 +21,8 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/internal/decisionlog"
-	"limitdb/observe"
 	"limitdb/server"
+	"limitdb/server/audit"
 	"limitdb/transport"
 	"limitdb/uplink"
 )
@@ -43,6 +43,11 @@ func Run(args []string, version string) error {
 		if path := set.RulesFile.Get(); path != "" {
 			if _, err := cli.ReadRules(path); err != nil {
 				return fmt.Errorf("rules-file %s: %w", path, err)
+			}
+		}
+		if path := set.EnvoyRulesDir.Get(); path != "" {
+			if err := (&envoyRules{dir: path}).check(); err != nil {
+				return err
 			}
 		}
 		if _, err := loadNodeTLS(set); err != nil {
@@ -77,12 +82,14 @@ type process struct {
 	ports       ports
 	saves       bool           // make a snapshot last
 	tls         *transport.TLS // nil if no port speaks TLS
-	http        *observe.Server
-	httpPorts   ports
+	web         *httpPort      // nil without one
+	rls         *grpcPort      // nil without grpc-port
 	durable     *durability
-	rules       *rulesFile // nil without rules-file
+	rules       *rulesFile  // nil without rules-file
+	envoyRules  *envoyRules // nil without envoy-rules-dir
 	kept        keptRules
 	decisionLog *decisionlog.Log // nil without decision-log
+	audit       *audit.Log       // nil without audit-log
 	replica     *replica         // nil for a standalone server
 	backups     *keptBackups
 	reloads     reloads
@@ -120,9 +127,7 @@ func (p *process) run() (err error) {
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
 	background.Go(func() { every(ctx, countersEvery, p.keepCounters) })
-	if p.rules != nil {
-		background.Go(func() { p.watchRules(ctx) })
-	}
+	p.watchRules(ctx, &background)
 	background.Go(func() { p.watchCertificates(ctx) })
 
 	if p.decisionLog != nil {
@@ -131,9 +136,12 @@ func (p *process) run() (err error) {
 
 	now := true // as after a start that fails
 	undo.add(func() error { p.close(now, signals); return nil })
-	// Bind the HTTP port first. Once the RESP ports are open, a rush of clients could leave no descriptor for
+	// Bind the HTTP and gRPC ports first. Once the RESP ports are open, a rush of clients could leave no descriptor for
 	// it.
-	if err := p.listenHTTP(ctx, &background); err != nil {
+	if err := p.listenHTTP(&background); err != nil {
+		return err
+	}
+	if err := p.listenGRPC(&background); err != nil {
 		return err
 	}
 	if err := p.listen(); err != nil {
@@ -147,14 +155,14 @@ func (p *process) run() (err error) {
 	}
 	background.Go(func() { p.backups.run(ctx) })
 	p.log.Info("limitdb is ready", "version", p.version, "pid", os.Getpid(), "addresses", p.addresses())
-	p.notify(daemon.SdNotifyReady)
+	notify(p.set, p.log, daemon.SdNotifyReady)
 
 	now, err = p.wait(signals)
 	if err == nil && !now {
 		p.keepCounters() // does nothing if the node no longer leads
 		p.replica.leave()
 	}
-	p.notify(daemon.SdNotifyStopping)
+	notify(p.set, p.log, daemon.SdNotifyStopping)
 	served = err == nil
 	return err
 }
@@ -178,8 +186,8 @@ func (p *process) build(undo *cleanups) error {
 		return err
 	}
 	p.registry.OnChange(p.fitMemory, p.set.MaxMemory)
-	p.warn(p.registry.Warnings())
-	p.registry.OnChange(func() error { p.warn(p.registry.Advice()); return nil }, p.set.ClientOutputBufferLimit, p.set.MaxMemory)
+	warn(p.log, p.registry.Warnings())
+	p.registry.OnChange(func() error { warn(p.log, p.registry.Advice()); return nil }, p.set.ClientOutputBufferLimit, p.set.MaxMemory)
 	p.fitMaxClients(systemDescriptors())
 	p.engine = engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
 	if p.set.RaftAddr.Get() != "" {
@@ -202,19 +210,29 @@ func (p *process) build(undo *cleanups) error {
 			return err
 		}
 	}
+	if path := p.set.AuditLog.Get(); path != "" {
+		p.audit, err = audit.Open(audit.Options{Path: path, MaxBytes: p.set.AuditLogMaxSize.Get(), Strict: p.set.AuditLogStrict.Get, Log: p.log})
+		if err != nil {
+			return err
+		}
+	}
 	p.backups = newKeptBackups(p)
 	p.server = server.New(server.Options{
 		Backups:   p.backups.forServer(),
-		Decisions: p.decisionLog, Rules: p.ruleSource(),
+		Decisions: p.decisionLog, Audit: p.audit, Rules: p.ruleSource(), Users: userSource(p.set, &p.kept),
 		Durability: p.keeper(), Replication: p.replica.forServer(),
 		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: p.version,
 		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort, Memory: cgroupLimit(systemRoot()),
 	})
 	p.group = transport.New(p.server, p.transportOptions())
 	if p.replica != nil {
-		p.replica.uplinks.host.Store(uplink.NewHost(p.server, p.keeper().Kick, p.clock, p.elapsed()))
+		u := &p.replica.uplinks
+		u.host.Store(uplink.NewHost(p.server, p.keeper().Kick, p.clock, u.elapsed()))
 	}
 	p.durable.roomForSyncs()
+	if err := p.loadUsers(); err != nil {
+		return err
+	}
 	return p.loadRules()
 }
 
@@ -318,6 +336,7 @@ func (p *process) close(now bool, signals <-chan os.Signal) {
 		cancel()
 	}
 	go hurry(signals, p.log, cancel, os.Exit)
+	drained := p.rls.drain(ctx)
 	p.server.Stopping()
 	if err := p.group.Close(ctx); err != nil && !now {
 		p.log.Warn("clients were cut off", "err", err)
@@ -325,10 +344,13 @@ func (p *process) close(now bool, signals <-chan os.Signal) {
 	if p.replica != nil {
 		p.replica.uplinks.close(ctx)
 	}
-	if p.http != nil {
-		if err := p.http.Shutdown(ctx); err != nil && !now {
+	if p.web != nil {
+		if err := p.web.http.Shutdown(ctx); err != nil && !now {
 			p.log.Warn("HTTP requests were cut off", "err", err)
 		}
+	}
+	if err := <-drained; err != nil && !now {
+		p.log.Warn("gRPC calls were cut off", "err", err)
 	}
 }
 
@@ -411,27 +433,27 @@ func (p *process) slewClock(ctx context.Context) {
 }
 
 // notify notifies systemd, if the configuration says that it supervises.
-func (p *process) notify(state string) {
-	if p.set.Supervised.Get() == "no" {
+func notify(set *config.Settings, log *slog.Logger, state string) {
+	if set.Supervised.Get() == "no" {
 		return
 	}
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		p.log.Warn("telling systemd", "state", state, "err", err)
+		log.Warn("telling systemd", "state", state, "err", err)
 	}
 }
 
 // lowerMaxClients lowers maxclients to fit, and logs that it does.
-func (p *process) lowerMaxClients(fit, want int64) {
-	if err := p.registry.Set(config.Pair{Name: "maxclients", Value: strconv.FormatInt(fit, 10)}); err != nil {
-		p.log.Warn("lowering maxclients", "err", err)
+func lowerMaxClients(registry *config.Registry, log *slog.Logger, fit, want int64) {
+	if err := registry.Set(config.Pair{Name: "maxclients", Value: strconv.FormatInt(fit, 10)}); err != nil {
+		log.Warn("lowering maxclients", "err", err)
 		return
 	}
-	p.log.Warn("maxclients is lowered: the limit on open files allows no more", "maxclients", fit, "wanted", want)
+	log.Warn("maxclients is lowered: the limit on open files allows no more", "maxclients", fit, "wanted", want)
 }
 
 // warn logs what an operator should know about the configuration.
-func (p *process) warn(lines []string) {
+func warn(log *slog.Logger, lines []string) {
 	for _, line := range lines {
-		p.log.Warn(line)
+		log.Warn(line)
 	}
 }

@@ -54,12 +54,12 @@ func (u *uplinks) serve(conn net.Conn, from string) {
 
 // elapsed returns the function by which the age of forwarded commands is measured: the time since the machine's start, which also goes on while
 // the machine is suspended, or since the process's if the system does not know it.
-func (p *process) elapsed() func() int64 {
-	if id, _ := p.boot(); id == 0 {
-		return p.clock.Elapsed
+func (u *uplinks) elapsed() func() int64 {
+	if id, _ := u.p.boot(); id == 0 {
+		return u.p.clock.Elapsed
 	}
 	return func() int64 {
-		_, elapsed := p.boot()
+		_, elapsed := u.p.boot()
 		return elapsed
 	}
 }

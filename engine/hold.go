@@ -1,0 +1,448 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"limitdb/engine/table"
+	"limitdb/hold"
+	"limitdb/internal/journal"
+	"limitdb/limit"
+)
+
+// Holds: an estimate is taken now and settled later.
+//
+// What is known of a key's ids is a record of its own beside that of the key: a hold.Set. It has
+// the key's bytes, and its hash but for one bit of the tag, so it is in the same shard, and one step changes both.
+// A key with such a record is not evicted.
+//
+// An estimate that goes back when its time is over goes back before anything else is decided on its
+// key: when a step locks the shard and the set says that some is due, a step within it gives
+// that back and ends the hold. Nothing else looks for what is due, so no index of holds is needed
+// but that of the key.
+//
+// A long LOG is written anew for each estimate that it gets back. Then only some go back at one look, and the
+// others at the next: until then they stay taken.
+
+// returnWork is how many bytes of states one look may write, about, to give back what is due.
+const returnWork = 4 << 20
+
+// Errors of holds.
+var (
+	// ErrNoHold is returned for an id of which nothing is known.
+	ErrNoHold = errors.New("engine: nothing is held under this id")
+	// ErrHeld is returned if the id has been used for another hold, or for one that is over.
+	ErrHeld = errors.New("engine: the id has been used")
+	// ErrCancelled is returned for a hold that was cancelled before it came.
+	ErrCancelled = errors.New("engine: the id was cancelled")
+)
+
+// Remembered is for how long an id is known after it was settled, in ns.
+const Remembered = 30_000_000_000
+
+// Hold says how a request is held.
+type Hold struct {
+	ID []byte
+	// TTL is for how long, in ns: at most hold.MaxTTL.
+	TTL int64
+	// Returns has the estimate go back when that is over.
+	Returns bool
+}
+
+// beside returns the index of the item of the record beside that of the item at an index. It
+// may move the items.
+func besideOf(t *Txn, at int) (int, error) {
+	h, key := table.Beside(t.items[at].Hash), t.items[at].Key
+	in, _ := slices.BinarySearchFunc(t.order, h, func(i uint16, h uint64) int { return cmp.Compare(t.items[i].Hash, h) })
+	for k := in; k < len(t.order) && t.items[t.order[k]].Hash == h; k++ {
+		if it := &t.items[t.order[k]]; it.Beside && string(it.Key) == string(key) {
+			return int(t.order[k]), it.takeLate()
+		}
+	}
+	if len(t.items) == MaxTxn {
+		return -1, ErrTooMany
+	}
+	t.order = slices.Insert(t.order, in, uint16(len(t.items)))
+	if len(t.items) < cap(t.items) {
+		t.items = t.items[:len(t.items)+1]
+	} else {
+		t.items = append(t.items, item{})
+	}
+	it := &t.items[len(t.items)-1]
+	it.is(t, h, key)
+	it.Beside = true
+	it.look(t.now)
+	return len(t.items) - 1, nil
+}
+
+// set returns what is known of the ids of a key, whose item is at an index, and the index of that record's.
+func setOf(t *Txn, at int) (hold.Set, int, error) {
+	at, err := besideOf(t, at)
+	if err != nil {
+		return nil, -1, err
+	}
+	return hold.Set(t.items[at].State), at, nil
+}
+
+// seed returns a seed for a set, which is in an item. It tells nothing of the engine's own.
+func seedOf(t *Txn, at int) uint64 { return table.Mix(table.Mix(t.e.seed) ^ t.items[at].Hash) }
+
+// edit writes an edit of a set to the item of its record. It ignores the budget if must is set.
+func editSet(t *Txn, at int, w *hold.Edit, must bool) (err error) {
+	it := &t.items[at]
+	switch {
+	case w.Whole != nil && len(w.Whole) == 0:
+		return it.write(table.Unknown(limit.HOLDS), nil)
+	case w.Whole != nil:
+		err = it.write(table.Unknown(limit.HOLDS), w.Whole)
+	default:
+		splices := t.splices[:0]
+		for _, p := range w.Splices {
+			del := len(p.Ins)
+			if p.End {
+				del = 0
+			}
+			splices = journal.AppendSplice(splices, p.At, del, p.Ins)
+		}
+		t.splices = splices
+		err = it.splice(limit.HOLDS, w.Head, splices)
+	}
+	it.Must = must
+	return err
+}
+
+// hold is Take for a request that is held.
+func (it *item) hold(r *Request, a *asking, d *limit.Decision) (granted int64, err error) {
+	t, at := it.t, it.t.index(&it.Change)
+	set, beside, err := setOf(t, at)
+	if err != nil {
+		return 0, err
+	}
+	it = &t.items[at]
+	var e hold.Entry
+	if set.Find(t.now, r.Hold.ID, &e) {
+		return it.heldAlready(r, &e, d)
+	}
+	// After this nothing fails but the whole step: what has been taken is held.
+	e = hold.Entry{ID: r.Hold.ID, Until: t.now + r.Hold.TTL, Rest: r.Hold.TTL, Limit: limit.Pack(t.packed[:0], &r.Limit)}
+	if r.Hold.Returns {
+		e.Status = hold.Returning
+	}
+	if t.packed = e.Limit; e.Until < t.now || len(e.Limit) > hold.MaxLimit {
+		return 0, limit.ErrOverflow
+	}
+	if err := set.Room(t.now, &e); err != nil {
+		return 0, err
+	}
+	granted, err = it.takeNow(r, a, d)
+	if err != nil || d.Limited || granted == 0 {
+		return granted, err
+	}
+	e.Back, e.Amount = later(t.now, d.Reset), granted
+	if err := set.Add(&t.holds, t.now, &e, seedOf(t, beside)); err != nil {
+		return 0, err
+	}
+	t.held[holdsTaken]++
+	return granted, editSet(t, beside, &t.holds, false)
+}
+
+// heldAlready answers a request whose id is known: the same request is granted again, and takes nothing.
+func (it *item) heldAlready(r *Request, e *hold.Entry, d *limit.Decision) (granted int64, err error) {
+	t := it.t
+	t.packed = limit.Pack(t.packed[:0], &r.Limit)
+	switch {
+	case e.Status == hold.Cancelled && e.Amount == cancelledFirst:
+		return 0, ErrCancelled
+	case !e.Live(t.now) || e.Rest != r.Hold.TTL || e.Amount != r.Cost || string(e.Limit) != string(t.packed) || r.Hold.Returns != (e.Status == hold.Returning):
+		return 0, ErrHeld
+	}
+	if err := it.peek(&r.Limit, 0, d); err != nil {
+		return 0, err
+	}
+	d.Limited, d.Wait = false, limit.Never
+	t.Count(Granted)
+	return e.Amount, nil
+}
+
+// cancelledFirst is the amount of an id that was cancelled before its hold came. No other has it.
+const cancelledFirst = -1
+
+// Settlement is how a hold was settled.
+type Settlement struct {
+	// Charged is how much more was taken than had been, or less than 0 for what went back.
+	Charged int64
+	// Over is how much of that was beyond the limit.
+	Over int64
+	// Again is set if the hold had been settled before: nothing has changed.
+	Again bool
+	// Limit is the limit under which the hold was taken, and Decision what is left of it.
+	Limit    limit.Limit
+	Decision limit.Decision
+}
+
+// Settle settles the hold of an id: it gives back what was too much, or takes what was too little, whatever is left.
+// actual is what it has cost; less than 0 means the estimate. A hold that has been settled stays as it is, and so says s.
+// The errors are ErrNoHold and those of limit.Charge.
+func Settle(t *Txn, key, id []byte, actual int64, s *Settlement) error {
+	return settle(t, key, id, actual, hold.Committed, s)
+}
+
+// GiveUp settles the hold of an id at a cost of 0. If nothing is known of the id, it is remembered, so that a hold
+// that comes later is refused.
+func GiveUp(t *Txn, key, id []byte, s *Settlement) error {
+	return settle(t, key, id, 0, hold.Cancelled, s)
+}
+
+func settle(t *Txn, key, id []byte, actual int64, as hold.Status, s *Settlement) error {
+	it, err := t.current(key)
+	if err != nil {
+		return err
+	}
+	at := t.index(&it.Change)
+	set, beside, err := setOf(t, at)
+	if err != nil {
+		return err
+	}
+	*s = Settlement{}
+	var e hold.Entry
+	if !set.Find(t.now, id, &e) {
+		if as == hold.Committed {
+			return ErrNoHold
+		}
+		e = hold.Entry{ID: id, Status: hold.Cancelled, Until: t.now + Remembered, Amount: cancelledFirst}
+		if err := set.Add(&t.holds, t.now, &e, seedOf(t, beside)); err != nil {
+			return err
+		}
+		return editSet(t, beside, &t.holds, false)
+	}
+	if e.Settled() {
+		s.Again, s.Charged, s.Over = true, e.Back, max(0, e.Amount)
+		return tellAgain(&t.items[at], &e, s)
+	}
+	if err := limit.Unpack(e.Limit, &t.e.zones, &s.Limit); err != nil {
+		return err
+	}
+	if actual < 0 {
+		if actual = e.Amount; e.Status == hold.Returned {
+			actual = e.Back // the estimate
+		}
+	}
+	if err := t.items[at].charge(&e, actual, set.Void(), s); err != nil {
+		return err
+	}
+	e.Status, e.Back, e.Amount, e.Rest = as, s.Charged, s.Over, t.now+Remembered-e.Until
+	if e.Rest < -hold.MaxTTL { // the time was over long ago
+		e.Rest = 0
+	}
+	set.Change(&t.holds, t.now, &e)
+	if t.held[holdsSettled]++; s.Over > 0 {
+		t.held[holdsOver]++
+	}
+	return editSet(t, beside, &t.holds, true)
+}
+
+// tellAgain says what is left of the limit of a hold that was settled before.
+func tellAgain(it *item, e *hold.Entry, s *Settlement) error {
+	if len(e.Limit) == 0 {
+		return nil // it never was a hold
+	}
+	if err := limit.Unpack(e.Limit, &it.t.e.zones, &s.Limit); err != nil {
+		return err
+	}
+	state, err := it.stateFor(&s.Limit)
+	if err == ErrWrongType {
+		return nil
+	}
+	if err == nil {
+		err = limit.Peek(&s.Limit, state, it.t.now, 0, &s.Decision)
+	}
+	return err
+}
+
+// charge brings what an entry has taken to what it has cost.
+func (it *item) charge(e *hold.Entry, actual, void int64, s *Settlement) error {
+	t := it.t
+	if same := it.kind == 0 || limit.SameFamily(it.kind, s.Limit.Algorithm.Kind()); !same {
+		s.Charged = max(0, actual-e.Amount) // nothing holds it any longer
+		s.Over = s.Charged
+		return nil
+	}
+	state, err := it.stateFor(&s.Limit)
+	if err != nil {
+		return err
+	}
+	var next []byte
+	buf := t.e.buffers.get()
+	defer func() { t.e.buffers.put(buf, next) }()
+	if more := actual - e.Amount; more > 0 {
+		if err := limit.Peek(&s.Limit, state, t.now, 0, &s.Decision); err != nil {
+			return err
+		}
+		s.Charged, s.Over = more, max(0, more-s.Decision.Remaining)
+		next, err = limit.Charge(&s.Limit, state, t.now, more, *buf, &s.Decision)
+	} else {
+		if e.Status != hold.Returned && it.kind != 0 {
+			next, s.Charged, err = giveBackOf(it, &s.Limit, e, -more, void, *buf)
+			s.Charged = -s.Charged
+		}
+		if err == nil && next != nil {
+			state = next
+		}
+		if err == nil {
+			err = limit.Peek(&s.Limit, state, t.now, 0, &s.Decision)
+		}
+	}
+	if err != nil || next == nil {
+		return err
+	}
+	must := it.kind != 0
+	if err = it.write(it.Mark(&s.Limit, 1, &s.Decision), next); err != nil {
+		return err
+	}
+	it.Must, it.other = must, true
+	return nil
+}
+
+// giveBackOf gives back some of what an entry has taken, unless the key was reset since.
+func giveBackOf(it *item, l *limit.Limit, e *hold.Entry, amount, void int64, dst []byte) (next []byte, returned int64, err error) {
+	if e.Taken() <= void || amount == 0 {
+		return nil, 0, nil
+	}
+	return limit.Return(l, it.State, it.t.now, e.Back, amount, dst)
+}
+
+// Held is what is known of an id.
+type Held struct {
+	hold.Entry
+	Limit limit.Limit // of one that was not cancelled before it came
+}
+
+// Holds calls fn for what is known of the ids of a key, in the order in which they came, until fn returns false.
+func Holds(t *Txn, key []byte, fn func(h *Held) bool) error {
+	it, err := t.current(key)
+	if err != nil {
+		return err
+	}
+	set, _, err := setOf(t, t.index(&it.Change))
+	if err != nil {
+		return err
+	}
+	var h Held
+	set.Each(t.now, func(e *hold.Entry) bool {
+		h.Entry, h.Limit = *e, limit.Limit{}
+		if len(e.Limit) > 0 {
+			if err = limit.Unpack(e.Limit, &t.e.zones, &h.Limit); err != nil {
+				return false
+			}
+		}
+		return fn(&h)
+	})
+	return err
+}
+
+// reset notes that the key of an item is reset: nothing that was taken by now goes back. It returns the item, which may
+// have moved.
+func (it *item) reset() (*item, error) {
+	if it.s.table.Besides() == 0 || it.Beside {
+		return it, nil
+	}
+	t := it.t
+	at := t.index(&it.Change)
+	set, beside, err := setOf(t, at)
+	if err == nil && set.Valid() {
+		set.Reset(&t.holds, t.now)
+		err = editSet(t, beside, &t.holds, true)
+	}
+	return &t.items[at], err
+}
+
+// giveBackDue gives back what is due at now of the holds of a key, in a step of its own in the shard, which is locked. It
+// reports whether it has done anything.
+func giveBackDue(s *shard, e *core, now int64, h uint64, key []byte) (any bool) {
+	for work := 0; work < returnWork && !s.closed; {
+		sp := table.Spot{Hash: table.Beside(h), Key: key}
+		if s.table.Find(&sp); !sp.Found() || !hold.Set(s.table.State(&sp)).Due(now) {
+			return any
+		}
+		t := s.returns
+		if t == nil {
+			t = new(Txn)
+			t.prepare(e, [][]byte{key})
+			s.returns = t
+		}
+		only(t, h, key)
+		t.now = now
+		t.items[0].look(now)
+		work += len(t.items[0].State)
+		err := giveBackFirst(t)
+		for _, q := range t.stirred {
+			s.waits.LookSoon(q)
+		}
+		if t.rest(); err != nil { // of the system: the estimate stays taken until it is tried again
+			return any
+		}
+		any = true
+	}
+	return any
+}
+
+// only makes it a transaction on one key.
+func only(t *Txn, h uint64, key []byte) {
+	t.items, t.order = t.items[:1], append(t.order[:0], 0)
+	t.items[0].Hash, t.items[0].Key = h, key
+}
+
+// giveBack is a step of giveBackDue.
+func giveBackFirst(t *Txn) error {
+	set, beside, err := setOf(t, 0)
+	if err != nil {
+		return err
+	}
+	var l limit.Limit
+	var d limit.Decision
+	void := set.Void()
+	long := len(t.items[0].State) > longState
+	set.Return(&t.holds, t.now, long, func(e *hold.Entry) {
+		it, back := &t.items[0], int64(0)
+		t.held[holdsReturned]++
+		if it.kind != 0 && limit.Unpack(e.Limit, &t.e.zones, &l) == nil && limit.SameFamily(it.kind, l.Algorithm.Kind()) {
+			buf := t.e.buffers.get()
+			next, n, err := giveBackOf(it, &l, e, e.Amount, void, *buf)
+			if err == nil && next != nil && limit.Peek(&l, next, t.now, 0, &d) == nil && it.write(it.Mark(&l, 1, &d), next) == nil {
+				it.Must, it.other, back = true, true, n
+			}
+			t.e.buffers.put(buf, next)
+		}
+		e.Back, e.Amount = e.Amount, e.Amount-back
+	})
+	if err := editSet(t, beside, &t.holds, true); err != nil {
+		return err
+	}
+	_, err = t.commit()
+	return err
+}
+
+// nextReturn returns when something of the item's key is to go back, or math.MaxInt64.
+func (it *item) nextReturn() int64 {
+	if it.s.table.Besides() == 0 {
+		return math.MaxInt64
+	}
+	sp := table.Spot{Hash: table.Beside(it.Hash), Key: it.Key}
+	if it.s.table.Find(&sp); sp.Found() {
+		if next, ok := hold.Set(it.s.table.State(&sp)).Next(); ok {
+			return next
+		}
+	}
+	return math.MaxInt64
+}
+
+// The figures of holds.
+const (
+	holdsTaken = iota
+	holdsSettled
+	holdsOver
+	holdsReturned
+	holdFigures
+)

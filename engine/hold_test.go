@@ -1,0 +1,456 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"limitdb/hold"
+	"limitdb/internal/journal"
+	"limitdb/limit"
+)
+
+// holdKey is a key with holds once more: a state that the functions of limit change one after the other, and
+// a map. Nothing in it is clever.
+type holdKey struct {
+	kind  limit.Kind
+	state []byte
+	void  int64
+	held  map[string]*heldOnce
+}
+
+type heldOnce struct {
+	l                          limit.Limit
+	amount, estimate           int64
+	taken, until, back         int64
+	returns, returned, settled bool
+	forgotten                  int64
+	s                          Settlement
+	cancelledFirst             bool
+}
+
+func (k *holdKey) live(now int64) []byte {
+	if k.kind == 0 || limit.Expires(k.kind, k.state) <= now {
+		k.kind, k.state = 0, nil
+	}
+	return k.state
+}
+
+func (k *holdKey) keep(l *limit.Limit, next []byte) {
+	if next != nil {
+		k.kind, k.state = l.Algorithm.Kind(), append([]byte(nil), next...)
+	}
+}
+
+// pass gives back what is due, and forgets what is forgotten.
+func (k *holdKey) pass(now int64) (ended int) {
+	for id, h := range k.held {
+		if h.returns && !h.settled && !h.returned && h.until <= now {
+			h.returned, h.estimate, h.forgotten = true, h.amount, h.until+h.until-h.taken
+			ended++
+			if k.live(now) != nil && h.taken > k.void {
+				next, n, _ := limit.Return(&h.l, k.state, now, h.back, h.amount, nil)
+				k.keep(&h.l, next)
+				h.amount -= n
+			}
+		}
+		if h.forgotten <= now {
+			delete(k.held, id)
+		}
+	}
+	return ended
+}
+
+func (k *holdKey) take(now int64, l *limit.Limit, cost int64) (d limit.Decision) {
+	next, err := limit.Take(l, k.live(now), now, cost, nil, &d)
+	if err != nil {
+		panic(err)
+	}
+	k.keep(l, next)
+	return d
+}
+
+func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settlement, error) {
+	h := k.held[id]
+	switch {
+	case h == nil && commit:
+		return Settlement{}, ErrNoHold
+	case h == nil:
+		k.held[id] = &heldOnce{settled: true, cancelledFirst: true, forgotten: now + Remembered}
+		return Settlement{}, nil
+	case h.settled:
+		again := h.s
+		again.Again, again.Decision = true, limit.Decision{}
+		if again.Limit.Algorithm != 0 {
+			if err := limit.Peek(&h.l, k.live(now), now, 0, &again.Decision); err != nil {
+				panic(err)
+			}
+		}
+		return again, nil
+	}
+	if actual < 0 {
+		if actual = h.amount; h.returned {
+			actual = h.estimate
+		}
+	}
+	s := Settlement{Limit: h.l}
+	state := k.live(now)
+	switch more := actual - h.amount; {
+	case more > 0:
+		var before limit.Decision
+		if err := limit.Peek(&h.l, state, now, 0, &before); err != nil {
+			panic(err)
+		}
+		next, err := limit.Charge(&h.l, state, now, more, nil, &s.Decision)
+		if err != nil {
+			return s, err
+		}
+		k.keep(&h.l, next)
+		s.Charged, s.Over = more, max(0, more-before.Remaining)
+	default:
+		if state != nil && !h.returned && h.taken > k.void && more < 0 {
+			next, n, err := limit.Return(&h.l, state, now, h.back, -more, nil)
+			if err != nil {
+				panic(err)
+			}
+			k.keep(&h.l, next)
+			s.Charged = -n
+		}
+		if err := limit.Peek(&h.l, k.live(now), now, 0, &s.Decision); err != nil {
+			panic(err)
+		}
+	}
+	h.settled, h.s, h.forgotten = true, s, now+Remembered
+	return s, nil
+}
+
+// holdLimits are some limits of one family.
+func holdLimits() [][]string {
+	return [][]string{
+		{"GCRA 10/10s"}, {"GCRA 10/10s BURST 4"}, {"LEAKY 100/m"}, {"TOKEN 10/10s INTERVAL"}, {"QUEUE 10/10s"}, {"WARMUP 10/10s WARM 5s"},
+		{"FIXED 10/10s"}, {"FIXED 10/10s FIRST"}, {"FIXED 10 CALENDAR MINUTE TZ Europe/Berlin"}, {"SLIDING 10/10s"},
+		{"SEGMENTED 10/10s SEGMENTS 5"}, {"LOG 10/10s"}, {"LOG 300/m"}, {"FIXED 100/h", "FIXED 10/m"}, {"GCRA 10/10s", "TOKEN 30/m BURST 7", "GCRA 1000/h"},
+		{"SLIDING 10/10s", "SLIDING 30/m"}, {"LOG 10/10s", "LOG 5/20s"},
+	}
+}
+
+// What is held, committed, cancelled, over and forgotten is what it would be if all of that were done slowly one after
+// the other, for all algorithms, also after the log has been replayed into another engine.
+//
+//test:norace
+func TestHoldsModel(t *testing.T) {
+	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
+	counts := map[string]int{}
+	for round := range uint64(scaled(3, 60)) {
+		for family, specs := range holdLimits() {
+			walkHolds(t, rand.New(rand.NewPCG(seed, round<<8|uint64(family))), specs, fmt.Sprintf("RAPID_SEED=%d, round %d, %v", seed, round, specs), counts)
+		}
+	}
+	for _, of := range []string{"held", "denied", "again", "used", "committed", "over", "given back", "cancelled first", "settled again", "no hold", "ended", "reset", "replayed"} {
+		if counts[of] < 20 {
+			t.Errorf("%s: %d times", of, counts[of])
+		}
+	}
+	t.Log(counts)
+}
+
+func walkHolds(t *testing.T, r *rand.Rand, specs []string, where string, counts map[string]int) {
+	var limits []limit.Limit
+	for _, s := range specs {
+		l, err := limit.Parse(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits = append(limits, l)
+	}
+	newEngine := func() *Engine {
+		e := New(Options{Shards: 2})
+		e.StartJournal(0, new(journal.Gate), func() {})
+		return e
+	}
+	e := newEngine()
+	defer func() { e.Close() }()
+	var log journal.Buffer
+	k := &holdKey{void: math.MinInt64, held: map[string]*heldOnce{}}
+	key, now := []byte("tenant"), int64(1.7e18)
+	ids := []int{4, 12, 60, 400}[r.IntN(4)]
+	for step := range 600 {
+		at := fmt.Sprintf("%s, step %d", where, step)
+		// Go to each time at which something goes back: buckets tell the order.
+		later := now + r.Int64N(1e9)*r.Int64N(3)
+		for now < later {
+			next := later
+			for _, h := range k.held {
+				if h.returns && !h.returned && !h.settled && h.until > now {
+					next = min(next, h.until)
+				}
+			}
+			now = next
+			ended := k.pass(now)
+			counts["ended"] += ended
+			if ended > 0 {
+				var d limit.Decision
+				if err := e.Peek(now, key, &limits[0], 0, &d); err != nil {
+					t.Fatalf("%s: %v", at, err)
+				}
+			}
+		}
+		l := &limits[r.IntN(len(limits))]
+		id := strconv.Itoa(r.IntN(ids))
+		var d limit.Decision
+		switch r.IntN(12) {
+		case 0, 1, 2, 3: // hold
+			ttl := 1e6 + r.Int64N(20e9)
+			cost, returns := 1+r.Int64N(6), r.IntN(2) == 0
+			h := k.held[id]
+			if h != nil && !h.settled && r.IntN(2) == 0 { // once more
+				l, ttl, cost, returns = &h.l, h.until-h.taken, h.amount, h.returns
+			}
+			req := Request{Limit: *l, Cost: cost, Hold: &Hold{ID: []byte(id), TTL: ttl, Returns: returns}}
+			got, err := e.TakeFor(now, key, &req, &d)
+			switch {
+			case h != nil && h.cancelledFirst:
+				if err != ErrCancelled {
+					t.Fatalf("%s: %v, want ErrCancelled", at, err)
+				}
+				counts["used"]++
+				continue
+			case h != nil && (h.settled || h.until <= now || h.l.String() != l.String() || h.until-h.taken != ttl || h.amount != cost || h.returns != returns):
+				if err != ErrHeld {
+					t.Fatalf("%s: %v, want ErrHeld", at, err)
+				}
+				counts["used"]++
+				continue
+			case h != nil:
+				if err != nil || got != cost || d.Limited {
+					t.Fatalf("%s: again: %d, %+v, %v", at, got, d, err)
+				}
+				counts["again"]++
+				continue
+			}
+			want := k.take(now, l, cost)
+			if err != nil || d != want || (got == cost) == want.Limited {
+				t.Fatalf("%s: held %d, %+v, %v; want %+v", at, got, d, err, want)
+			}
+			if d.Limited {
+				counts["denied"]++
+				continue
+			}
+			counts["held"]++
+			h = &heldOnce{l: *l, amount: cost, taken: now, until: now + ttl, back: now + d.Reset, returns: returns, forgotten: now + 2*ttl}
+			if returns {
+				h.forgotten = max(h.forgotten, h.back)
+			}
+			k.held[id] = h
+		case 4, 5, 6, 7, 8: // settle
+			commit, actual := r.IntN(3) > 0, r.Int64N(12)-1
+			if !commit {
+				actual = 0
+			}
+			var s Settlement
+			err := e.on(now, key, func(t *Txn) error {
+				if commit {
+					return Settle(t, key, []byte(id), actual, &s)
+				}
+				return GiveUp(t, key, []byte(id), &s)
+			})
+			want, wantErr := k.settle(now, id, actual, commit)
+			if want.Limit.Zone != nil && s.Limit.Zone != nil && want.Limit.Zone.String() == s.Limit.Zone.String() {
+				s.Limit.Zone = want.Limit.Zone // the engine has its own
+			}
+			if !errors.Is(err, wantErr) || err == nil && s != want {
+				t.Fatalf("%s: %+v, %v; want %+v, %v", at, s, err, want, wantErr)
+			}
+			switch {
+			case err != nil:
+				counts["no hold"]++
+			case s.Again:
+				counts["settled again"]++
+			case s.Over > 0:
+				counts["over"]++
+			case s.Charged < 0:
+				counts["given back"]++
+			case s.Limit.Algorithm == 0:
+				counts["cancelled first"]++
+			default:
+				counts["committed"]++
+			}
+		case 9, 10: // take
+			cost := r.Int64N(4)
+			d, err := take(e, now, key, l, cost)
+			if want := k.take(now, l, cost); err != nil || d != want {
+				t.Fatalf("%s: took %+v, %v; want %+v", at, d, err, want)
+			}
+		case 11:
+			switch r.IntN(4) {
+			case 0:
+				if was := e.Reset(now, key); was != (k.live(now) != nil) {
+					t.Fatalf("%s: reset %t", at, was)
+				} else if was {
+					k.kind, k.state, k.void = 0, nil, now
+					counts["reset"]++
+				}
+			case 1: // a restart
+				drain(e, &log)
+				before := contents(e, now)
+				next := newEngine()
+				if err := replay(next, now, log.Bytes); err != nil {
+					t.Fatalf("%s: %v", at, err)
+				}
+				if after := contents(next, now); !maps.Equal(before, after) {
+					t.Fatalf("%s: replayed\n%v\nwant\n%v", at, after, before)
+				}
+				e.Close()
+				e, log = next, journal.Buffer{}
+				cursor := uint64(0)
+				for more := true; more; more = cursor != 0 {
+					cursor = e.Copy(now, cursor, &log)
+				}
+				counts["replayed"]++
+			case 2:
+				drain(e, &log)
+			}
+		}
+		// The ids that are known are those of the model.
+		known := 0
+		if err := e.on(now, key, func(t *Txn) error {
+			known = 0
+			return Holds(t, key, func(h *Held) bool { known++; return true })
+		}); err != nil || known != len(k.held) {
+			t.Fatalf("%s: %d ids are known, want %d, %v", at, known, len(k.held), err)
+		}
+	}
+}
+
+// A key whose estimates are held is not evicted, and when memory is used up, holds are refused but settled all the same.
+func TestHoldsWhenMemoryIsUsedUp(t *testing.T) {
+	e := New(Options{Shards: 1, MaxMemory: 768 << 10, Policy: LeastDebt})
+	defer e.Close()
+	l, err := limit.Parse("FIXED 1000000/d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := int64(1.7e18)
+	held, refused := 0, 0
+	for i := range 20_000 {
+		req := Request{Limit: l, Cost: 1, Hold: &Hold{ID: strconv.AppendInt([]byte("request:"), int64(i), 10), TTL: 1e9, Returns: i%2 == 0}}
+		var d limit.Decision
+		switch _, err := e.TakeFor(now, key(i%7), &req, &d); {
+		case err == nil:
+			held++
+		case errors.Is(err, ErrOOM) || errors.Is(err, hold.ErrLive):
+			refused++
+		default:
+			t.Fatal(err)
+		}
+	}
+	if held < 2_000 || refused < 2_000 {
+		t.Fatalf("%d held, %d refused", held, refused)
+	}
+	for i := range 20_000 {
+		var s Settlement
+		if err := e.on(now, key(i%7), func(t *Txn) error {
+			return Settle(t, key(i%7), strconv.AppendInt([]byte("request:"), int64(i), 10), 0, &s)
+		}); err == nil {
+			if held--; s.Charged != -1 {
+				t.Fatalf("hold %d: %+v", i, s)
+			}
+		} else if !errors.Is(err, ErrNoHold) {
+			t.Fatal(err)
+		}
+	}
+	if held != 0 {
+		t.Errorf("%d holds are lost", held)
+	}
+}
+
+// A hold that has no place takes nothing, also in a step that has taken from the key before.
+func TestHoldsOfOneKeyAreBounded(t *testing.T) {
+	e := New(Options{Shards: 1})
+	defer e.Close()
+	l, err := limit.Parse("FIXED 1000000/d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, k := int64(1.7e18), key(1)
+	held := func(i int) Request {
+		return Request{Limit: l, Cost: 1, Hold: &Hold{ID: strconv.AppendInt(nil, int64(i), 10), TTL: 1e9}}
+	}
+	var d limit.Decision
+	for i := range hold.MaxLive {
+		r := held(i)
+		if _, err := e.TakeFor(now, k, &r, &d); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if err := e.on(now, k, func(t *Txn) error {
+		one := Request{Limit: l, Cost: 7}
+		if _, err := t.Take(k, &one, &d); err != nil {
+			return err
+		}
+		r := held(hold.MaxLive)
+		if _, err := t.Take(k, &r, &d); err != hold.ErrLive {
+			return fmt.Errorf("%w, want ErrLive", err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Peek(now, k, &l, 0, &d); err != nil || d.Remaining != 1_000_000-hold.MaxLive-7 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	// Those whose time is over make room.
+	r := held(hold.MaxLive)
+	if _, err := e.TakeFor(now+1e9, k, &r, &d); err != nil {
+		t.Error(err)
+	}
+}
+
+// Estimates that go back to a long LOG, all at once, do not take the shard's lock for long: each look gives back as many as
+// bytes of states allow, the others stay taken meanwhile, and all have gone back in the end.
+//
+//test:norace
+func TestReturnsToALongLogAreBounded(t *testing.T) {
+	e := New(Options{Shards: 1})
+	defer e.Close()
+	l, err := limit.Parse("LOG 65536/h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 3000
+	now, key := int64(1.7e18), []byte("tenant")
+	for i := range int64(many) {
+		now += 1001
+		r := Request{Limit: l, Cost: 1, Hold: &Hold{ID: fmt.Append(nil, i), TTL: 60e9, Returns: true}}
+		err := e.UpdateAt(0, now, [][]byte{key}, func(x *Txn) error {
+			var d limit.Decision
+			_, err := x.Take(key, &r, &d)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now += 100e9
+	left, looks := int64(many), 0
+	for ; left > 0; looks++ {
+		var d limit.Decision
+		if err := e.Peek(now, key, &l, 0, &d); err != nil {
+			t.Fatal(err)
+		}
+		was := left
+		left = l.Max - d.Remaining
+		if back := was - left; back < 1 || back > returnWork/max(left, 1)+1 { // a unit has a byte at least
+			t.Fatalf("look %d: %d went back, %d are left", looks, back, left)
+		}
+	}
+	if looks < 3 {
+		t.Errorf("%d looks", looks)
+	}
+}

@@ -1,0 +1,363 @@
+package hold
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/bits"
+)
+
+// Errors of Add.
+var (
+	// ErrLive is returned if MaxLive holds of the key are live.
+	ErrLive = errors.New("hold: too many holds are live on one key")
+	// ErrKnown is returned if MaxKnown ids of the key are known.
+	ErrKnown = errors.New("hold: too many ids are known of one key")
+)
+
+// Edit is what a step makes of a set: a set that is written anew, or else a head and
+// splices. It may be used again.
+type Edit struct {
+	// Whole is the new set. It is empty if the set is to go, and nil if Splices change it.
+	Whole Set
+	// Head is the new head: when the set expires, and its revision.
+	Head []byte
+	// Splice replaces as many bytes at an offset from behind the head.
+	Splices []Splice
+
+	bytes []byte // of splices
+}
+
+// Splice is bytes at an offset from behind the head. They replace as many, or come at the end.
+type Splice struct {
+	At  int
+	End bool
+	Ins []byte
+}
+
+func (w *Edit) begin(s Set, expires int64) {
+	w.Whole, w.Splices, w.bytes = nil, w.Splices[:0], w.bytes[:0]
+	w.Head = append(w.Head[:0], s[:headSize]...)
+	binary.LittleEndian.PutUint64(w.Head, uint64(max(expires, s.expires())))
+}
+
+// put replaces the bytes at an offset of the set.
+func (w *Edit) put(at int, b []byte) {
+	w.Splices = append(w.Splices, Splice{At: at - headSize, Ins: b})
+}
+
+func (w *Edit) put32(at int, n int) {
+	from := len(w.bytes)
+	w.bytes = binary.LittleEndian.AppendUint32(w.bytes, uint32(n))
+	w.put(at, w.bytes[from:])
+}
+
+// Add makes w the edit that adds an entry whose id is not known at now. seed is for the hash of a set that has none.
+// The errors are ErrLive and ErrKnown.
+func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
+	if !s.takes(e) {
+		return s.anew(w, now, e, seed)
+	}
+	var old Entry
+	place := s.place(e.ID, &old)
+	if place == 0 || binary.LittleEndian.Uint32(s[place:]) != 0 { // damaged, or it is there and forgotten
+		return s.anew(w, now, e, seed)
+	}
+	w.begin(s, e.Forgotten())
+	w.put32(countAt, s.count()+1)
+	if e.Status <= Returning {
+		w.put32(liveAt, s.live()+1)
+	}
+	w.put32(place, len(s))
+	if e.Status == Returning {
+		w.put32(queuedAt, s.queued()+1)
+		s.push(w, e.Until)
+	}
+	from := len(w.bytes)
+	w.bytes = appendEntry(w.bytes, e)
+	w.Splices = append(w.Splices, Splice{At: len(s) - headSize, End: true, Ins: w.bytes[from:]})
+	return nil
+}
+
+// takes reports whether there is a place for an entry.
+func (s Set) takes(e *Entry) bool {
+	return s.Valid() && s.count() < min(s.places()/8*7, most) && (e.Status != Returning || s.queued() < s.room()) &&
+		(e.Status > Returning || s.live() < MaxLive)
+}
+
+// push puts the entry that comes at the end, and is over at until, on the heap.
+func (s Set) push(w *Edit, until int64) {
+	i := s.queued()
+	for i > 0 {
+		up := (i - 1) / 2
+		if s.overAt(up) <= until {
+			break
+		}
+		w.put32(s.heap()+4*i, s.inHeap(up))
+		i = up
+	}
+	w.put32(s.heap()+4*i, len(s))
+}
+
+// inHeap returns the offset of the entry in a place of the heap, and overAt when its time is over.
+func (s Set) inHeap(i int) int { return int(binary.LittleEndian.Uint32(s[s.heap()+4*i:])) }
+
+func (s Set) overAt(i int) int64 {
+	at := s.inHeap(i)
+	if at < setSize || at > len(s)-entrySize {
+		return math.MinInt64 // damaged: it goes as soon as can be
+	}
+	return s.over(at)
+}
+
+// over returns when the time of an entry is over.
+func (s Set) over(at int) int64 { return int64(binary.LittleEndian.Uint64(s[at+untilAt:])) }
+
+// Change makes w the edit that gives the entry e, which Find has returned, another status, Rest, Back and Amount.
+func (s Set) Change(w *Edit, now int64, e *Entry) {
+	if s.places() == 0 {
+		s.rewrite(w, now, nil, 0, func(old *Entry) {
+			if old.at == e.at {
+				*old = *e
+			}
+		})
+		return
+	}
+	w.begin(s, e.Forgotten())
+	s.change(w, e)
+}
+
+func (s Set) change(w *Edit, e *Entry) {
+	if Status(s[e.at+statusAt]) <= Returning && e.Status > Returning {
+		w.put32(liveAt, max(0, s.live()-1))
+	}
+	from := len(w.bytes)
+	w.bytes = append(w.bytes, byte(e.Status))
+	w.put(e.at+statusAt, w.bytes[from:])
+	from = len(w.bytes)
+	w.bytes = binary.LittleEndian.AppendUint32(w.bytes, uint32(e.Rest))
+	w.bytes = binary.LittleEndian.AppendUint16(w.bytes, uint16(e.Rest>>32))
+	w.bytes = binary.LittleEndian.AppendUint64(w.bytes, uint64(e.Back))
+	w.bytes = binary.LittleEndian.AppendUint64(w.bytes, uint64(e.Amount))
+	w.put(e.at+restAt, w.bytes[from:])
+}
+
+// Due reports whether a hold is to go back at now.
+func (s Set) Due(now int64) bool {
+	due, ok := s.Next()
+	return ok && due <= now
+}
+
+// Next returns when the next hold is to go back, or sooner. It is false if there is none.
+func (s Set) Next() (due int64, ok bool) {
+	if !s.Valid() {
+		return 0, false
+	}
+	if s.places() > 0 {
+		if s.queued() == 0 {
+			return 0, false
+		}
+		return s.overAt(0), true
+	}
+	s.Each(math.MinInt64, func(e *Entry) bool {
+		if e.Status == Returning && (!ok || e.Until < due) {
+			due, ok = e.Until, true
+		}
+		return true
+	})
+	return due, ok
+}
+
+// Return makes w the edit that ends the first hold that is to go back at now, or all if they are many and one is not set,
+// or if the set has no index. It calls back for each, which may change its Amount to what stays taken. Some holds of the
+// heap may have been settled, so others may still be Due.
+func (s Set) Return(w *Edit, now int64, one bool, back func(e *Entry)) {
+	if s.places() == 0 || !one && s.due(now, 0, 0, s.count()/16+few) > s.count()/16+few {
+		s.rewrite(w, now, nil, binary.LittleEndian.Uint64(s[seedAt:]), func(e *Entry) {
+			if e.Status == Returning && e.Until <= now {
+				back(e)
+				e.Status = Returned
+			}
+		})
+		return
+	}
+	w.begin(s, math.MinInt64)
+	w.put32(queuedAt, s.queued()-1)
+	s.pop(w)
+	var e Entry
+	if s.read(s.inHeap(0), &e) > 0 && e.Status == Returning {
+		back(&e)
+		e.Status = Returned
+		s.change(w, &e)
+	}
+}
+
+// due adds how many of the heap, from place i down, are due at now to n, and stops above most.
+func (s Set) due(now int64, i, n, most int) int {
+	if n > most || i >= s.queued() || s.overAt(i) > now {
+		return n
+	}
+	return s.due(now, 2*i+2, s.due(now, 2*i+1, n+1, most), most)
+}
+
+// pop takes the first off the heap.
+func (s Set) pop(w *Edit) {
+	n := s.queued() - 1
+	if n == 0 {
+		return
+	}
+	last, until, i := s.inHeap(n), s.overAt(n), 0
+	for {
+		down := 2*i + 1
+		if down >= n {
+			break
+		}
+		if down+1 < n && s.overAt(down+1) < s.overAt(down) {
+			down++
+		}
+		if until <= s.overAt(down) {
+			break
+		}
+		w.put32(s.heap()+4*i, s.inHeap(down))
+		i = down
+	}
+	w.put32(s.heap()+4*i, last)
+}
+
+// Reset makes w the edit after which nothing that was taken by now goes back.
+func (s Set) Reset(w *Edit, now int64) {
+	w.begin(s, math.MinInt64)
+	from := len(w.bytes)
+	w.bytes = binary.LittleEndian.AppendUint64(w.bytes, uint64(now))
+	w.put(voidAt, w.bytes[from:])
+}
+
+// anew is Add for a set that must be written anew.
+func (s Set) anew(w *Edit, now int64, e *Entry, seed uint64) error {
+	err := s.Room(now, e)
+	if err == nil {
+		s.rewrite(w, now, e, seed, nil)
+	}
+	return err
+}
+
+// Room returns the error that Add would return for an entry, of which only the status and Until count.
+func (s Set) Room(now int64, e *Entry) error {
+	if s.takes(e) || !s.Valid() || s.count() < MaxLive {
+		return nil
+	}
+	live, known := 0, 0
+	s.Each(now, func(e *Entry) bool {
+		if known++; e.Live(now) {
+			live++
+		}
+		return true
+	})
+	switch {
+	case known >= MaxKnown:
+		return ErrKnown
+	case live >= MaxLive && e.Live(now):
+		return ErrLive
+	}
+	return nil
+}
+
+// rewrite makes w a new set without what is forgotten at now, with an entry more unless it is nil, and with what change
+// makes of the others.
+func (s Set) rewrite(w *Edit, now int64, more *Entry, seed uint64, change func(e *Entry)) {
+	known, queued, size := 0, 0, 0
+	count := func(e *Entry) bool {
+		if known++; e.Status == Returning {
+			queued++
+		}
+		size += entrySize + len(e.ID) + len(e.Limit)
+		return true
+	}
+	s.Each(now, count)
+	if more != nil {
+		count(more)
+	}
+	log, room, places := byte(noIndex), 0, 0
+	if known > few {
+		log = byte(max(minLog, bits.Len(uint(known*12/7))))
+		places = 1 << log
+		if queued > 0 {
+			room = min(most, queued+queued/2+few)
+		}
+	}
+	n := rewriting{now: now, expires: math.MinInt64, s: make([]byte, setSize+4*places+4*room, setSize+4*places+4*room+size)}
+	copy(n.s, s[:min(len(s), headSize)])
+	n.s[logAt] = log
+	binary.LittleEndian.PutUint32(n.s[roomAt:], uint32(room))
+	binary.LittleEndian.PutUint64(n.s[voidAt:], uint64(s.Void()))
+	if places > 0 {
+		binary.LittleEndian.PutUint64(n.s[seedAt:], seed)
+	}
+	s.Each(now, func(e *Entry) bool {
+		if change != nil {
+			change(e)
+		}
+		n.add(e)
+		return true
+	})
+	if more != nil {
+		n.add(more)
+	}
+	w.Splices, w.Whole = w.Splices[:0], n.end()
+}
+
+// rewriting is a set that is written anew.
+type rewriting struct {
+	s                   Set
+	now, expires        int64
+	count, live, queued int
+}
+
+func (n *rewriting) add(e *Entry) {
+	if e.Forgotten() <= n.now {
+		return
+	}
+	at := len(n.s)
+	n.s = appendEntry(n.s, e)
+	n.expires = max(n.expires, e.Forgotten())
+	if n.count++; e.Live(n.now) {
+		n.live++
+	}
+	if n.s.places() == 0 {
+		return
+	}
+	var other Entry
+	if place := n.s.place(e.ID, &other); place > 0 {
+		binary.LittleEndian.PutUint32(n.s[place:], uint32(at))
+	}
+	if e.Status == Returning {
+		binary.LittleEndian.PutUint32(n.s[queuedAt:], uint32(n.queued+1))
+		n.s.lift(n.queued, at)
+		n.queued++
+	}
+}
+
+// end returns the set, empty if nothing is in it.
+func (n *rewriting) end() Set {
+	if n.count == 0 {
+		return Set{}
+	}
+	binary.LittleEndian.PutUint64(n.s, uint64(n.expires))
+	binary.LittleEndian.PutUint32(n.s[countAt:], uint32(n.count))
+	binary.LittleEndian.PutUint32(n.s[liveAt:], uint32(n.live))
+	return n.s
+}
+
+// lift puts the entry at an offset into a place of the heap, or above.
+func (s Set) lift(i, at int) {
+	until := s.over(at)
+	for i > 0 {
+		up := (i - 1) / 2
+		if s.overAt(up) <= until {
+			break
+		}
+		binary.LittleEndian.PutUint32(s[s.heap()+4*i:], uint32(s.inHeap(up)))
+		i = up
+	}
+	binary.LittleEndian.PutUint32(s[s.heap()+4*i:], uint32(at))
+}

@@ -1,0 +1,238 @@
+// Package hold keeps what is known of the ids of a key: the estimates that are held, and
+// for a while what has become of them. It is bytes and places; it knows no limits.
+package hold
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A Set is the state of a record beside a key. One key may have 65 536 holds, and a step
+// that concerns one of them must not walk over the others, nor copy them. So a long Set has
+// an index by id, and a heap of the holds that go back when their time is over. A step
+// makes an Edit: some numbers of a fixed size change where they are, and an entry comes at
+// the end. What is dead goes when a Set is written anew, because it has no room left.
+//
+//	0         8          12      16     20       24    25     29     37     45
+//	┌─────────┬──────────┬───────┬──────┬────────┬─────┬──────┬──────┬──────┬─────────┬────────┬─────────┐
+//	│ expires │ revision │ count │ live │ queued │ log │ room │ void │ seed │ index   │ heap   │ entries │
+//	└─────────┴──────────┴───────┴──────┴────────┴─────┴──────┴──────┴──────┴─────────┴────────┴─────────┘
+//	                                                                         4·2^log   4·room
+//
+// All numbers are little-endian. Count is how many entries there are, live at least how many
+// of them are. Queued is how many of the heap's places are in use, and room how many it has. A
+// place of the index or of the heap is the offset of an entry, or 0; the index is an open hash
+// table. A set of few entries has log 255 and neither. Void is a time: the key was reset then,
+// so what was taken by then does not go back. An entry:
+//
+//	0        1        2       10     16     24       32       33
+//	┌────────┬────────┬───────┬──────┬──────┬────────┬────────┬────┬───────┐
+//	│ status │ id     │ until │ rest │ back │ amount │ limit  │ id │ limit │
+//	│        │ length │       │      │      │        │ length │    │       │
+//	└────────┴────────┴───────┴──────┴──────┴────────┴────────┴────┴───────┘
+type Set []byte
+
+// Status is what has become of a hold.
+type Status uint8
+
+// The statuses.
+const (
+	// Kept is a hold whose estimate stays taken when its time is over.
+	Kept Status = iota
+	// Returning is a hold whose estimate goes back when its time is over.
+	Returning
+	// Returned is a hold whose time was over, and whose estimate has gone back.
+	Returned
+	// Committed is a hold that has been settled.
+	Committed
+	// Cancelled is a hold that has been given up, perhaps before it was made.
+	Cancelled
+	statuses
+)
+
+// Entry is what is known of an id.
+type Entry struct {
+	ID     []byte
+	Status Status
+	// Until is when the hold's time is over, or would have been. It is in Unix nanoseconds, as all times are.
+	Until int64
+	// Rest is for how long the id is remembered after that: for as long as it was held. It is less than 0 for one
+	// that is forgotten sooner because it was settled.
+	Rest int64
+	// Back is when all that was in use when it was taken has come back by itself. Of one
+	// that was settled, it is how much more was taken than had been, or less than 0.
+	Back int64
+	// Amount is what is taken. Of one that was settled, it is how much was beyond the limit.
+	Amount int64
+	// Limit is the limit under which it was taken, as its owner encodes it.
+	Limit []byte
+
+	at int // where it is
+}
+
+// Settled reports whether the hold has been committed or cancelled.
+func (e *Entry) Settled() bool { return e.Status >= Committed }
+
+// Live reports whether the estimate is held at now.
+func (e *Entry) Live(now int64) bool { return e.Status <= Returning && e.Until > now }
+
+// Taken returns when the estimate was taken, of one that is not settled.
+func (e *Entry) Taken() int64 { return e.Until - e.Rest }
+
+// Forgotten returns when the id is forgotten.
+func (e *Entry) Forgotten() int64 {
+	forgotten := e.Until + e.Rest
+	if e.Rest > 0 && forgotten < e.Until {
+		forgotten = math.MaxInt64
+	}
+	if e.Status == Returning { // it must still go back
+		forgotten = max(forgotten, e.Back)
+	}
+	return forgotten
+}
+
+const (
+	// MaxID is the largest length of an id, MaxLimit that of an encoded limit, in bytes.
+	MaxID, MaxLimit = 128, 255
+	// MaxTTL is the longest time of a hold, in ns: 39 hours.
+	MaxTTL = 1<<47 - 1
+	// MaxLive is the largest number of holds of one key that are live, and MaxKnown that of
+	// its ids.
+	MaxLive, MaxKnown = 1 << 16, 7 << 14
+
+	headSize = 12 // expires and revision
+	setSize  = 45 // without index, heap and entries
+	few      = 8  // entries that need no index
+	noIndex  = 255
+	minLog   = 4
+	maxLog   = 18
+	most     = 1 << 17 // entries, of which some may be forgotten
+
+	entrySize                                                     = 33
+	countAt, liveAt, queuedAt, logAt, roomAt, voidAt, seedAt      = 12, 16, 20, 24, 25, 29, 37
+	statusAt, idAt, untilAt, restAt, backAt, amountAt, limitLenAt = 0, 1, 2, 10, 16, 24, 32
+)
+
+// Valid reports whether the set is one that can be read: its parts lie within it. The entries are looked at
+// when they are read.
+func (s Set) Valid() bool {
+	return len(s) >= setSize && (s[logAt] == noIndex || s[logAt] >= minLog && s[logAt] <= maxLog) && s.room() <= most &&
+		s.entries() <= len(s) && s.queued() <= s.room()
+}
+
+func (s Set) expires() int64 { return int64(binary.LittleEndian.Uint64(s)) }
+func (s Set) count() int     { return int(binary.LittleEndian.Uint32(s[countAt:])) }
+func (s Set) live() int      { return int(binary.LittleEndian.Uint32(s[liveAt:])) }
+func (s Set) queued() int    { return int(binary.LittleEndian.Uint32(s[queuedAt:])) }
+
+// Void returns the time of Voided, or the least int64.
+func (s Set) Void() int64 {
+	if !s.Valid() {
+		return math.MinInt64
+	}
+	return int64(binary.LittleEndian.Uint64(s[voidAt:]))
+}
+
+// places returns how many places the index has.
+func (s Set) places() int {
+	if s[logAt] == noIndex {
+		return 0
+	}
+	return 1 << s[logAt]
+}
+
+func (s Set) room() int    { return int(binary.LittleEndian.Uint32(s[roomAt:])) }
+func (s Set) heap() int    { return setSize + 4*s.places() }
+func (s Set) entries() int { return s.heap() + 4*s.room() }
+
+func (s Set) hash(id []byte) uint64 { return xxh3.HashSeed(id, binary.LittleEndian.Uint64(s[seedAt:])) }
+
+// read reads the entry at an offset; its size is 0 if there is none.
+func (s Set) read(at int, e *Entry) (size int) {
+	if at < setSize || len(s)-at < entrySize {
+		return 0
+	}
+	b := s[at:]
+	size = entrySize + int(b[idAt]) + int(b[limitLenAt])
+	if len(b) < size || Status(b[statusAt]) >= statuses || b[idAt] > MaxID {
+		return 0
+	}
+	id := entrySize + int(b[idAt])
+	*e = Entry{
+		ID: b[entrySize:id:id], Limit: b[id:size:size], Status: Status(b[statusAt]), Until: int64(binary.LittleEndian.Uint64(b[untilAt:])),
+		Rest: int64(binary.LittleEndian.Uint64(b[restAt:])) << 16 >> 16, Back: int64(binary.LittleEndian.Uint64(b[backAt:])), Amount: int64(binary.LittleEndian.Uint64(b[amountAt:])), at: at,
+	}
+	return size
+}
+
+// appendEntry appends an entry to b.
+func appendEntry(b []byte, e *Entry) []byte {
+	b = append(b, byte(e.Status), byte(len(e.ID)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(e.Until))
+	b = binary.LittleEndian.AppendUint32(b, uint32(e.Rest))
+	b = binary.LittleEndian.AppendUint16(b, uint16(e.Rest>>32))
+	b = binary.LittleEndian.AppendUint64(b, uint64(e.Back))
+	b = binary.LittleEndian.AppendUint64(b, uint64(e.Amount))
+	b = append(b, byte(len(e.Limit)))
+	return append(append(b, e.ID...), e.Limit...)
+}
+
+// Each yields the entries that are known at now, in the order in which they came.
+func (s Set) Each(now int64, yield func(e *Entry) bool) {
+	if !s.Valid() {
+		return
+	}
+	var e Entry
+	for at := s.entries(); at < len(s); {
+		size := s.read(at, &e)
+		if size == 0 || e.Forgotten() > now && !yield(&e) {
+			return
+		}
+		at += size
+	}
+}
+
+// Find finds what is known of an id at now.
+func (s Set) Find(now int64, id []byte, e *Entry) (ok bool) {
+	if !s.Valid() {
+		return false
+	}
+	if s.places() == 0 {
+		for at := s.entries(); at < len(s); {
+			size := s.read(at, e)
+			if size == 0 {
+				return false
+			}
+			if bytes.Equal(e.ID, id) {
+				return e.Forgotten() > now
+			}
+			at += size
+		}
+		return false
+	}
+	at := s.place(id, e)
+	return at > 0 && binary.LittleEndian.Uint32(s[at:]) != 0 && e.Forgotten() > now
+}
+
+// place returns where the index has an id, and reads its entry, or the free place where it would be. It is 0
+// if the set is damaged.
+func (s Set) place(id []byte, e *Entry) (at int) {
+	mask := s.places() - 1
+	for i, n := int(s.hash(id))&mask, 0; n <= mask; i, n = (i+1)&mask, n+1 {
+		at = setSize + 4*i
+		entry := int(binary.LittleEndian.Uint32(s[at:]))
+		if entry == 0 {
+			return at
+		}
+		if s.read(entry, e) == 0 {
+			return 0
+		}
+		if bytes.Equal(e.ID, id) {
+			return at
+		}
+	}
+	return 0
+}

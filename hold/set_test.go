@@ -1,0 +1,283 @@
+package hold
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// apply returns the set after an edit of s, and fails if a splice is not of bytes that are there.
+func (w *Edit) apply(tb testing.TB, s Set) Set {
+	tb.Helper()
+	if w.Whole != nil {
+		return bytes.Clone(w.Whole)
+	}
+	next := append(bytes.Clone(w.Head), s[headSize:]...)
+	for _, p := range w.Splices {
+		at := headSize + p.At
+		if p.End {
+			if at != len(next) {
+				tb.Fatalf("an entry comes at %d of %d", at, len(next))
+			}
+			next = append(next, p.Ins...)
+			continue
+		}
+		if at < headSize || at+len(p.Ins) > len(next) {
+			tb.Fatalf("%d bytes at %d of %d", len(p.Ins), at, len(next))
+		}
+		copy(next[at:], p.Ins)
+	}
+	return next
+}
+
+// model is a set once more, in a map.
+type model map[string]Entry
+
+func (m model) known(now int64) (n, live int) {
+	for _, e := range m {
+		if e.Forgotten() > now {
+			n++
+		}
+		if e.Live(now) {
+			live++
+		}
+	}
+	return n, live
+}
+
+// same fails if s is not what m says, whoever asks.
+func (m model) same(tb testing.TB, s Set, now int64) {
+	tb.Helper()
+	n, _ := m.known(now)
+	last := int64(math.MinInt64)
+	s.Each(now, func(e *Entry) bool {
+		n--
+		if want := m[string(e.ID)]; !alike(*e, want) {
+			tb.Fatalf("%+v, want %+v", *e, want)
+		}
+		return true
+	})
+	for _, want := range m {
+		if want.Forgotten() <= now {
+			continue
+		}
+		last = max(last, want.Forgotten())
+		var e Entry
+		if !s.Find(now, want.ID, &e) || !alike(e, want) {
+			tb.Fatalf("found %+v, want %+v", e, want)
+		}
+	}
+	if n != 0 || last > now && s.expires() < last {
+		tb.Fatalf("%d entries are missing, or it expires too soon", n)
+	}
+	due, any := s.Next()
+	for _, e := range m {
+		if e.Forgotten() > now && e.Status == Returning && (!any || due > e.Until) {
+			tb.Fatalf("the next is due at %d, %t, want %d", due, any, e.Until)
+		}
+	}
+}
+
+func alike(a, b Entry) bool {
+	return bytes.Equal(a.ID, b.ID) && bytes.Equal(a.Limit, b.Limit) && a.Status == b.Status && a.Until == b.Until &&
+		a.Rest == b.Rest && a.Back == b.Back && a.Amount == b.Amount
+}
+
+func seedOf() uint64 {
+	s, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
+	return s
+}
+
+// A set is what a map would be, whatever happens in whatever order, at all sizes about those of the code.
+//
+//test:norace
+func TestSetModel(t *testing.T) {
+	seed := seedOf()
+	var seen [statuses]int
+	wholes, edits, ends := 0, 0, 0
+	for round := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, round))
+		ids := []int{1, few - 1, few, few + 1, 14, 15, 28, 29, 56, 57, 300}[r.IntN(11)]
+		step := []int64{1, 10, 1000}[r.IntN(3)]
+		var s Set
+		var w Edit
+		m := model{}
+		now := int64(1.7e18)
+		for i := range 400 {
+			at := fmt.Sprintf("RAPID_SEED=%d, round %d, step %d", seed, round, i)
+			now += r.Int64N(3 * step)
+			for k := 0; s.Due(now); k++ {
+				if k > 2*ids+20 {
+					t.Fatalf("%s: it is still due", at)
+				}
+				s.Return(&w, now, false, func(e *Entry) {
+					old, ok := m[string(e.ID)]
+					if !ok || old.Status != Returning || old.Until > now {
+						t.Fatalf("%s: %+v goes back, and is %+v", at, *e, old)
+					}
+					e.Amount /= 2
+					old.Amount /= 2
+					old.Status = Returned
+					m[string(e.ID)] = old
+					ends++
+				})
+				s = w.apply(t, s)
+			}
+			for id, e := range m {
+				if e.Forgotten() <= now {
+					delete(m, id)
+				} else if e.Status == Returning && e.Until <= now {
+					t.Fatalf("%s: %+v has not gone back", at, e)
+				}
+			}
+			id := fmt.Appendf(nil, "%0*d", 1+r.IntN(3)*60, r.IntN(ids))
+			var e Entry
+			known := s.Find(now, id, &e)
+			if _, want := m[string(id)]; known != want {
+				t.Fatalf("%s: %q is known: %t", at, id, known)
+			}
+			switch {
+			case !known:
+				ttl := 1 + r.Int64N(step*int64(1+r.IntN(2*ids)))
+				e = Entry{ID: id, Status: Status(r.IntN(2)), Until: now + ttl, Rest: ttl, Back: now + r.Int64N(4*ttl), Amount: r.Int64(), Limit: bytes.Repeat([]byte("l"), r.IntN(20))}
+				if r.IntN(9) == 0 {
+					e.Status = Cancelled
+				}
+				if err := s.Add(&w, now, &e, r.Uint64()); err != nil {
+					t.Fatal(err)
+				}
+			case r.IntN(20) == 0:
+				if s.Reset(&w, now); w.apply(t, s).Void() != now {
+					t.Fatalf("%s: reset, and %d", at, s.Void())
+				}
+			case !e.Settled() && r.IntN(2) == 0:
+				e.Status, e.Rest, e.Back, e.Amount = Committed+Status(r.IntN(2)), now-e.Until+r.Int64N(3*step)+1, r.Int64(), r.Int64()
+				s.Change(&w, now, &e)
+			default:
+				continue
+			}
+			if w.Whole != nil {
+				wholes++
+			} else {
+				edits++
+			}
+			seen[e.Status]++
+			e.ID, e.Limit = bytes.Clone(e.ID), bytes.Clone(e.Limit)
+			s = w.apply(t, s)
+			m[string(e.ID)] = e
+			m.same(t, s, now)
+		}
+	}
+	if wholes < 1000 || edits < 1000 || ends < 1000 || min(seen[Kept], seen[Returning], seen[Committed], seen[Cancelled]) < 1000 {
+		t.Errorf("%d written anew, %d edits, %d ends, %v", wholes, edits, ends, seen)
+	}
+}
+
+// No key has more holds than the bounds, and those that are over make room for others. A step touches some bytes, not
+// the whole.
+func TestSetBounds(t *testing.T) {
+	var s Set
+	var w Edit
+	now := int64(1.7e18)
+	add := func(i int, status Status) error {
+		e := Entry{ID: fmt.Appendf(nil, "%d", i), Status: status, Until: now + 1e9, Rest: 1e9, Back: now + 1e9, Amount: 1}
+		err := s.Add(&w, now, &e, 7)
+		switch {
+		case err != nil:
+		case w.Whole != nil:
+			s = w.Whole
+		default:
+			size := 0
+			for _, p := range w.Splices {
+				if size += len(p.Ins); p.End {
+					s = append(s, p.Ins...)
+				} else {
+					copy(s[headSize+p.At:], p.Ins)
+				}
+			}
+			copy(s, w.Head)
+			if size > 200 {
+				t.Fatalf("a step of %d bytes", size)
+			}
+		}
+		return err
+	}
+	for i := range MaxLive {
+		if err := add(i, Status(i%2)); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if err := add(MaxLive, Kept); err != ErrLive {
+		t.Fatalf("%v", err)
+	}
+	if per := float64(len(s))/MaxLive - 5; per > 64 {
+		t.Errorf("%.1f bytes for each", per)
+	}
+	for i := range MaxKnown - MaxLive {
+		if err := add(MaxLive+i, Cancelled); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	for s.live() < MaxLive { // ids that are forgotten may still be there
+		t.Fatal(s.live())
+	}
+	for i := 0; ; i++ {
+		if err := add(1<<20+i, Cancelled); err == ErrKnown {
+			break
+		} else if err != nil || i > most-MaxKnown {
+			t.Fatal(i, err)
+		}
+	}
+	now += 1e9 // the times are over
+	goBack := 0
+	for s.Due(now) {
+		s.Return(&w, now, false, func(*Entry) { goBack++ })
+		s = w.apply(t, s)
+	}
+	if goBack != MaxLive/2 {
+		t.Errorf("%d have gone back", goBack)
+	}
+	now += 1e9 // and all are forgotten
+	if err := add(0, Kept); err != nil || s.count() != 1 {
+		t.Errorf("%d entries, %v", s.count(), err)
+	}
+}
+
+// Bytes of any kind are an answer or nothing.
+func FuzzSet(f *testing.F) {
+	var s Set
+	var w Edit
+	for i := range 20 {
+		e := Entry{ID: fmt.Appendf(nil, "%d", i), Status: Status(i % 5), Until: 9, Rest: 9, Back: 9, Limit: []byte("l")}
+		if err := s.Add(&w, 1, &e, 7); err != nil {
+			f.Fatal(err)
+		}
+		s = w.apply(f, s)
+		f.Add([]byte(s), int64(i), []byte("3"))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, now int64, id []byte) {
+		s := Set(b)
+		id = id[:min(len(id), MaxID)]
+		var e Entry
+		var w Edit
+		if s.Find(now, id, &e) {
+			e.Status = Committed
+			s.Change(&w, now, &e)
+			w.apply(t, s)
+		} else if e := (Entry{ID: id, Until: now, Rest: 5}); s.Add(&w, now, &e, 7) == nil {
+			w.apply(t, s)
+		}
+		for range 3 {
+			if s.Due(now) {
+				s.Return(&w, now, false, func(*Entry) {})
+				s = w.apply(t, s)
+			}
+		}
+		s.Void()
+	})
+}

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"limitdb/resp"
+)
+
+// figuresOf renders a rule's figures as name=allowed/near/limited/shadow/candidate@since.
+func figuresOf(v resp.Value) string {
+	var out []string
+	for _, e := range v.Elems {
+		f := map[string]string{}
+		for i := 0; i+1 < len(e.Elems); i += 2 {
+			f[e.Elems[i].Text] = strings.Trim(line(e.Elems[i+1]), `"`)
+		}
+		out = append(out, fmt.Sprintf("%s=%s/%s/%s/%s/%s@%s", f["name"], f["allowed"], f["near_limit"], f["limited"], f["shadow_limited"], f["candidate_limited"], f["since"]))
+	}
+	return strings.Join(out, " ")
+}
+
+// Figures over a time are those of its minutes or hours, with the present one.
+func TestRuleFiguresOverATime(t *testing.T) {
+	ts := withRules(t, `
+version: 1
+plans: {free: {api: 2/m}}
+namespaces:
+  n:
+    - {name: r, match: {path: /a*}, key: [user], plan: {field: plan, limit: api, default: free}, cost: units, candidate: 1/m, overrides: [{match: {user: z}, limit: 9/m}]}
+    - {name: s, limit: 1/d, mode: shadow}
+`)
+	c := ts.client()
+	later := func(d string) {
+		c.steps(ts, [2]string{"+" + d, ""})
+		ts.rules.Look(ts.clock.Now())
+	}
+	ask := func(n int) {
+		for range n {
+			c.do("RL.CHECK", "n", "2", "user", "u", "path", "/a")
+		}
+	}
+	ask(3) // at 12:26:40
+	later("1m")
+	ask(1)
+	later("10m")
+	ask(3) // at 12:37:40
+	for _, test := range []struct{ in, want string }{
+		{"RL.RULES STATS", "r=5/2/2/0/4@1600000000 s=1/1/0/6/0@1600000000"},
+		{"RL.RULES STATS OVER 1m", "r=2/1/1/0/2@1600000620 s=0/0/0/3/0@1600000620"},
+		{"RL.RULES STATS n OVER 90s", "r=2/1/1/0/2@1600000560 s=0/0/0/3/0@1600000560"},
+		{"RL.RULES STATS OVER 11m", "r=3/1/1/0/2@1600000020 s=0/0/0/4/0@1600000020"},
+		{"RL.RULES STATS OVER 1h", "r=5/2/2/0/4@1599997080 s=1/1/0/6/0@1599997080"},
+		{"RL.RULES STATS OVER 24h", "r=5/2/2/0/4@1599915600 s=1/1/0/6/0@1599915600"},
+	} {
+		if got := figuresOf(c.do(strings.Fields(test.in)...)); got != test.want {
+			t.Errorf("%s\n got %s\nwant %s", test.in, got, test.want)
+		}
+	}
+	history := c.do("RL.RULES", "HISTORY", "n", "r").Elems
+	if len(history) != 60 {
+		t.Fatalf("%d minutes", len(history))
+	}
+	for i, want := range map[int]string{59: "[1600000620000 2 1 1 0 2]", 49: "[1600000020000 1 0 0 0 0]", 48: "[1599999960000 2 1 1 0 2]", 47: "[1599999900000 0 0 0 0 0]"} {
+		if got := line(history[i]); got != want {
+			t.Errorf("minute %d is %s, want %s", i, got, want)
+		}
+	}
+	c.steps(ts,
+		[2]string{"RL.RULES LIST n", `[["name" "r" "mode" "enforce" "limit" "api of the plan in plan" "key" ["user"] "candidate" "GCRA 1/m" "match" ["path" "/a*"] "except" [] "plans" ["free" "GCRA 2/m"] "overrides" 1 "cost" "units"]` +
+			` ["name" "s" "mode" "shadow" "limit" "GCRA 1/d" "key" [] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" ""]]`},
+		[2]string{"RL.RULES STATS OVER 0", `-ERR OVER must be a time from 1m to 24h: "0"`},
+		[2]string{"RL.RULES STATS OVER 59s", `-ERR OVER must be a time from 1m to 24h: "59s"`},
+		[2]string{"RL.RULES STATS OVER 25h", `-ERR OVER must be a time from 1m to 24h: "25h"`},
+		[2]string{"RL.RULES STATS OVER x", `-ERR OVER must be a time from 1m to 24h: "x"`},
+		[2]string{"RL.RULES STATS OVER", `-NORULE no rules are in that namespace: "OVER"`},
+		[2]string{"RL.RULES HISTORY n none", "-NORULE there is no such rule"},
+		[2]string{"RL.RULES HISTORY none r", `-NORULE no rules are in that namespace: "none"`},
+	)
+}
+
+// A rule that comes into force again begins anew; one that stays keeps its figures. Rules after the 1000th have none.
+func TestRuleFiguresOfManyRules(t *testing.T) {
+	text := func(first string) string {
+		var b strings.Builder
+		b.WriteString("version: 1\nnamespaces:\n  n:\n")
+		fmt.Fprintf(&b, "    - {name: %s, limit: 5/m}\n", first)
+		for i := range 1001 {
+			fmt.Fprintf(&b, "    - {name: r%d, key: [f%d], limit: 5/m}\n", i, i)
+		}
+		return b.String()
+	}
+	ts := withRules(t, text("first"))
+	c := ts.client()
+	c.do("RL.CHECK", "n", "2", "f0", "a", "f1000", "a")
+	if _, err := ts.rules.Load([]byte(text("other"))); err != nil {
+		t.Fatal(err)
+	}
+	c.do("RL.CHECK", "n", "2", "f0", "a", "f1000", "a")
+	ts.rules.Look(ts.clock.Now())
+	got := strings.Fields(figuresOf(c.do("RL.RULES", "STATS", "n", "OVER", "1m")))
+	if got[0] != "other=1/0/0/0/0@1599999960" || got[1] != "r0=2/0/0/0/0@1599999960" || got[1001] != "r1000=0/0/0/0/0@0" {
+		t.Errorf("%s, %s, %s", got[0], got[1], got[1001])
+	}
+	if got := line(c.do("RL.RULES", "HISTORY", "n", "r1000")); got != "[]" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestTopOfARule(t *testing.T) {
+	ts := withRules(t, `{version: 1, namespaces: {n: [{name: r, key: [u], limit: 1/m, candidate: 5/m}, {name: r2, key: [u], limit: 1/m}], m: [{name: r, key: [u], limit: 1/m}]}}`)
+	c := ts.client()
+	for range 3 {
+		c.do("RL.CHECK", "n", "1", "u", "a")
+		c.do("RL.CHECK", "m", "1", "u", "b")
+	}
+	c.do("RL.TAKE", "n:r:c", "GCRA", "0/m")
+	for words, want := range map[string]string{
+		"NS n RULE r": "n:r:a", "RULE r2 NS n": "n:r2:a", "NS m RULE r": "m:r:b", "NS n RULE none": "", "NS  RULE r": "",
+	} {
+		var keys []string
+		for _, e := range c.do(append([]string{"RL.TOP"}, strings.Split(words, " ")...)...).Elems {
+			_, key, _ := strings.Cut(e.Elems[0].Text, ":")
+			keys = append(keys, key)
+		}
+		if got := strings.Join(keys, " "); got != want {
+			t.Errorf("%s: %s, want %s", words, got, want)
+		}
+	}
+	c.steps(ts,
+		[2]string{"RL.TOP RULE r", "-ERR RULE needs NS, the namespace of the rule"},
+		[2]string{"RL.TOP NS n RULE", "-ERR syntax error: RULE without its value"})
+	if got := line(c.do("RL.TOP", "NS", "n", "RULE", "")); got != "-ERR RULE must be the name of a rule" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,218 @@
+// Package guests has the clients of ports that speak another protocol than RESP and keep connections open, such as gRPC. They count among
+// maxclients and maxmemory-clients, CLIENT LIST shows them and CLIENT KILL closes them, and the password is asked of them as of others.
+package guests
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"limitdb/config"
+	"limitdb/internal/clock"
+	"limitdb/server/auth"
+	"limitdb/server/clients"
+	"limitdb/server/pubsub"
+	"limitdb/server/users"
+	"limitdb/transport"
+)
+
+// A Door lets guests in. Its owner sets all fields.
+type Door struct {
+	Settings *config.Settings
+	Clients  *clients.Set
+	Auth     *auth.Guard
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Stopping *atomic.Bool
+	// As returns a context in which commands from an address have these rights; nil: those of default.
+	As func(ctx context.Context, r *users.Rights, addr string) context.Context
+	// Connections, Rejected and Failures count connections, those above maxclients, and wrong passwords.
+	Connections, Rejected, Failures *atomic.Uint64
+}
+
+// The errors of May.
+var (
+	ErrNoPassword = errors.New("a password is required: send the metadata authorization, Basic with the user and the password, or Bearer with the password")
+	ErrWrong      = errors.New("the user or the password is wrong")
+	ErrGuesses    = errors.New("too many wrong passwords from this address: try again later")
+	ErrProtected  = errors.New("in protected mode without a password, only this machine is served: set requirepass-file, or protected-mode no")
+)
+
+// A Guest is a client whose connection speaks another protocol. Any goroutine may call its methods.
+type Guest struct {
+	door   *Door
+	client clients.Client
+	conn   conn
+	knows  atomic.Pointer[auth.Attempt] // what it has given that was right; nil: nothing
+}
+
+// Enter lets a connection in, or returns why not. The guest then calls Leave once, when its connection is closed.
+func (d *Door) Enter(c net.Conn, tls bool) (*Guest, error) {
+	d.Connections.Add(1)
+	g := &Guest{door: d}
+	g.conn = conn{Conn: c, client: &g.client, tls: tls}
+	if d.Stopping.Load() {
+		return nil, clients.ErrStopped
+	}
+	d.Clients.Init(&g.client, &g.conn, d.Clock.Now())
+	g.client.Subs = new(pubsub.Subscriptions)
+	g.client.Authed.Store(d.Auth.Open() && !g.protected())
+	oldest, ok := d.Clients.Add(&g.client)
+	if !ok {
+		d.Rejected.Add(1)
+		return nil, clients.ErrRefused
+	}
+	if oldest != nil {
+		d.Log.Log(context.Background(), clients.LevelVerbose, "client closed", "id", oldest.ID, "addr", oldest.Addr(), "reason", clients.ErrGaveWay)
+		oldest.Conn.Close(clients.ErrGaveWay)
+	}
+	return g, nil
+}
+
+// Leave forgets the guest, whose connection is closed for a reason.
+func (g *Guest) Leave(reason error) {
+	g.conn.life.End(reason)
+	if g.door.Clients.Remove(&g.client, g.conn.life.Reason()) {
+		g.door.Auth.Leave(g.conn.RemoteAddr(), g.door.Clock.Now(), &g.conn, g.knows.Load() != nil)
+	}
+}
+
+// protected reports whether protected mode refuses the guest.
+func (g *Guest) protected() bool {
+	return g.door.Settings.ProtectedMode.Get() && !clients.IsLocal(g.conn.RemoteAddr())
+}
+
+// May returns a context in which commands have the rights of whoever gives this name and this password, or why there are none. Without a
+// password, given is false.
+func (g *Guest) May(ctx context.Context, user, password []byte, given bool) (context.Context, error) {
+	d := g.door
+	open := d.Auth.Open()
+	if open && g.protected() {
+		return nil, ErrProtected
+	}
+	if !given && open {
+		g.enter(nil)
+		return g.as(ctx, d.Auth.Default()), nil
+	}
+	if !given {
+		return nil, ErrNoPassword
+	}
+	a := auth.NewAttempt(user, password)
+	if known := g.knows.Load(); known != nil && *known == *a {
+		if r := d.Auth.Right(a); r != nil {
+			return g.as(ctx, r), nil
+		}
+	}
+	r, err := g.guess(a)
+	if err != nil {
+		return nil, err
+	}
+	return g.as(ctx, r), nil
+}
+
+// as returns a context in which commands of the guest have these rights. CLIENT LIST shows whose they are, and the guest is closed if that
+// user is deleted.
+func (g *Guest) as(ctx context.Context, r *users.Rights) context.Context {
+	g.client.User.Store(r)
+	return g.door.As(ctx, r, g.client.Addr())
+}
+
+// guess is May for a password that was not right before. Wrong ones cost time, as those of AUTH do.
+func (g *Guest) guess(a *auth.Attempt) (*users.Rights, error) {
+	d, from, now := g.door, g.conn.RemoteAddr(), g.door.Clock.Now()
+	known := d.Auth.Knows(from, now)
+	if !known && !d.Auth.TurnNow(now, from) {
+		return nil, ErrGuesses
+	}
+	if r := d.Auth.Right(a); r != nil {
+		g.enter(a)
+		return r, nil
+	}
+	d.Failures.Add(1)
+	if known && !d.Auth.TurnNow(now, from) {
+		return nil, ErrGuesses
+	}
+	return nil, ErrWrong
+}
+
+// enter notes that the guest may decide; a is what it has given.
+func (g *Guest) enter(a *auth.Attempt) {
+	if a != nil {
+		g.door.Auth.Enter(g.conn.RemoteAddr(), g.door.Clock.Now(), g.knows.Swap(a) != nil)
+	}
+	if !g.client.Authed.Load() {
+		g.door.Clients.Authenticated(&g.client, true)
+	}
+}
+
+// Begins notes that a call begins, and returns the time.
+func (g *Guest) Begins() (now int64) {
+	now = g.door.Clock.Now()
+	g.client.LastActive.Store(now)
+	return now
+}
+
+// Waits notes since when a call is not whole, 0 if all are: after command-timeout the guest is closed.
+func (g *Guest) Waits(since int64) { g.client.PartialSince.Store(since) }
+
+// Holds notes how many bytes of calls the server holds for the guest: they count for maxmemory-clients.
+func (g *Guest) Holds(bytes int64) {
+	g.client.QueryMemory.Store(bytes)
+	g.client.Charge()
+}
+
+// conn is a guest's connection as the set of clients sees it. Only its owner reads and writes it.
+type conn struct {
+	net.Conn
+	client *clients.Client
+	life   transport.Life
+	tls    bool
+}
+
+// Close implements transport.Conn. The owner finds its connection closed.
+func (c *conn) Close(reason error) bool {
+	if !c.life.End(reason) {
+		return false
+	}
+	_ = c.Conn.Close() // it is closed either way
+	return true
+}
+
+// CloseAfterFlush implements transport.Conn.
+func (c *conn) CloseAfterFlush(reason error) { c.Close(reason) }
+
+// Life implements transport.Conn.
+func (c *conn) Life() *transport.Life { return &c.life }
+
+// Write implements transport.Conn. A guest gets nothing that it has not asked for.
+func (c *conn) Write([]byte) {}
+
+// Pending implements transport.Conn: the owner bounds what is unsent.
+func (c *conn) Pending() int64 { return 0 }
+
+// Queue implements transport.Conn.
+func (c *conn) Queue() (buffers, memory int64) { return 0, 0 }
+
+// Progress implements transport.Conn.
+func (c *conn) Progress() int64 { return c.client.LastActive.Load() }
+
+// Wake implements transport.Conn: a guest does not wait.
+func (c *conn) Wake() {}
+
+// Turn implements transport.Conn.
+func (c *conn) Turn() time.Duration { return 0 }
+
+// Yield implements transport.Conn.
+func (c *conn) Yield() {}
+
+// Loop implements transport.Conn: the connection is in no event loop.
+func (c *conn) Loop() int { return -1 }
+
+// FD implements transport.Conn.
+func (c *conn) FD() int { return -1 }
+
+// TLS implements transport.Conn.
+func (c *conn) TLS() bool { return c.tls }
