@@ -20,7 +20,7 @@ var errInLines = errors.New("a word must not contain a space, a line break or a 
 // parse returns the words with spaces between them: a line. The lines of a value have line breaks between them.
 func (h *Lines) parse(words []string) (string, error) {
 	if len(words) == 1 {
-		words = strings.Fields(words[0]) // the line in quotes, as on the command line
+		words = strings.FieldsFunc(words[0], isLineSpace) // the line in quotes, as on the command line
 	}
 	for _, w := range words {
 		if strings.ContainsAny(w, " \t\r\n\x00") {
@@ -39,10 +39,13 @@ func (h *Lines) parseOnto(before string, again bool, words []string) (string, er
 	return line, err
 }
 
+// isLineSpace leaves alone the spaces of Unicode, which a word may have.
+func isLineSpace(r rune) bool { return r < 0x80 && isSpace(byte(r)) }
+
 func (h *Lines) store(text string) {
 	lines := [][]string{}
 	for line := range strings.Lines(text) {
-		lines = append(lines, strings.Fields(line))
+		lines = append(lines, strings.FieldsFunc(line, isLineSpace))
 	}
 	h.v.Store(&lines)
 }

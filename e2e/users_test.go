@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -231,7 +232,7 @@ func TestUsersOfFiles(t *testing.T) {
 	file, conf := filepath.Join(dir, "users.acl"), filepath.Join(dir, "limitdb.conf")
 	write := func(path, text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o640), os.Chmod(path, 0o640)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -255,7 +256,7 @@ func TestUsersOfFiles(t *testing.T) {
 	expect(t, "a mistake", root("ACL", "LOAD"), "ERR aclfile: line 1: Error in ACL SETUSER modifier 'nonsense': Syntax error. The users are as they were")
 
 	write(conf, "user app "+appRules+"\nuser default off\n")
-	p = startWith(t, options{first: []string{conf}, ready: func(p *proc) bool { return answers(p.Addr) }})
+	p = startWith(t, options{first: []string{conf}})
 	expect(t, "app of a line", as(t, p.Addr, "app", "app-pw", "RL.TAKE", "app:1", "GCRA", "10/m"), "[0 10 ")
 	expect(t, "default that is off", as(t, p.Addr, "", "", "PING"), "NOAUTH")
 	expect(t, "CONFIG", as(t, p.Addr, "app", "app-pw", "CONFIG", "GET", "user"), "NOPERM")

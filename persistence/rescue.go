@@ -19,8 +19,10 @@ func (s *Store) lookForFiles() {
 	if there, err := l.Named(l.name); !there && err == nil {
 		s.lost(l, l.name)
 	} else if s.manifestLost(l.instance) {
-		// Retire may have renamed it a moment ago.
-		s.files.Lock()
+		// Who holds the files may have renamed it a moment ago: the next second looks again.
+		if !s.files.TryLock() {
+			return
+		}
 		defer s.files.Unlock()
 		if !s.stopped() && s.manifestLost(l.instance) {
 			s.lost(l, manifestName)

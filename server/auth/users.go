@@ -240,7 +240,7 @@ func (u *Users) begin(name string, old map[string]*users.Rights) *users.Rights {
 // words splits the text of an ACL file into its lines and their words. A line that begins with # is a comment.
 func words(text []byte) (all [][]string) {
 	for line := range bytes.Lines(text) {
-		fields := strings.Fields(string(line))
+		fields := users.Words(string(line))
 		if len(fields) > 0 && strings.HasPrefix(fields[0], "#") {
 			fields = nil
 		}

@@ -129,7 +129,7 @@ func TestRightsAreThoseOfTheModel(t *testing.T) {
 			}
 			r, m = next, append(m, rule)
 		}
-		again, err := Reset("u", 1).With(strings.Fields(r.Text())[1:], known)
+		again, err := Reset("u", 1).With(Words(r.Text())[1:], known)
 		if err != nil {
 			t.Fatalf("%q gives %q: %v", m, r.Text(), err)
 		}
@@ -244,6 +244,9 @@ func FuzzRules(f *testing.F) {
 	known := newCatalog()
 	f.Add(strings.Join(someRules, " "))
 	f.Add("+@all ~* &* on >x -config|get %RW~k #d74ff0ee8da3b9806b18c877dbf29bbde50b5bd8e4dad7a3a725000feb82e8f1 (~a) +get|x")
+	f.Add("~a %R~* %W~*")
+	f.Add("%W~* %R~a %R~*")
+	f.Add("~a\u00a0b &\u0085")
 	f.Fuzz(func(t *testing.T, text string) {
 		r := Reset("u", 1)
 		for _, rule := range strings.Split(text, " ") {
@@ -254,7 +257,7 @@ func FuzzRules(f *testing.F) {
 				t.Fatalf("%q is in %q", rule, err)
 			}
 		}
-		again, err := Reset("u", 1).With(strings.Fields(r.Text())[1:], known)
+		again, err := Reset("u", 1).With(Words(r.Text())[1:], known)
 		if err != nil || again.Text() != r.Text() || again.Free() != r.Free() || again.Plain() != r.Plain() {
 			t.Fatalf("%q: %v", r.Text(), err)
 		}

@@ -1,7 +1,6 @@
 package users
 
 import (
-	"bytes"
 	"strings"
 
 	"limitdb/internal/glob"
@@ -66,5 +65,12 @@ func (p *keyPattern) appendRule(b []byte) []byte {
 	return append(append(b, '~'), p.text...)
 }
 
+// Words splits a line of rules into its words. The spaces of Unicode are part of a word: a key may have them.
+func Words(line string) []string {
+	return strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(spaces, r) })
+}
+
+const spaces = " \t\n\v\f\r"
+
 // hasSpace reports whether a text has a space or a NUL byte, which would end it in a line of rules.
-func hasSpace(text string) bool { return bytes.ContainsAny([]byte(text), " \t\n\v\f\r\x00") }
+func hasSpace(text string) bool { return strings.ContainsAny(text, spaces+"\x00") }

@@ -189,7 +189,9 @@ func (r *Rights) addKeys(pattern string, how spec.Access) (problem string) {
 	case whole:
 		return errAfterAllKeys
 	case i >= 0:
-		r.keys[i].access |= how
+		if r.keys[i].access |= how; pattern == "*" && r.keys[i].access == spec.Reads|spec.Changes {
+			r.keys = []keyPattern{every(spec.Reads | spec.Changes)}
+		}
 		return ""
 	}
 	p, ok := newPattern(pattern)
