@@ -133,10 +133,23 @@ func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settl
 // holdLimits are some limits of one family.
 func holdLimits() [][]string {
 	return [][]string{
-		{"GCRA 10/10s"}, {"GCRA 10/10s BURST 4"}, {"LEAKY 100/m"}, {"TOKEN 10/10s INTERVAL"}, {"QUEUE 10/10s"}, {"WARMUP 10/10s WARM 5s"},
-		{"FIXED 10/10s"}, {"FIXED 10/10s FIRST"}, {"FIXED 10 CALENDAR MINUTE TZ Europe/Berlin"}, {"SLIDING 10/10s"},
-		{"SEGMENTED 10/10s SEGMENTS 5"}, {"LOG 10/10s"}, {"LOG 300/m"}, {"FIXED 100/h", "FIXED 10/m"}, {"GCRA 10/10s", "TOKEN 30/m BURST 7", "GCRA 1000/h"},
-		{"SLIDING 10/10s", "SLIDING 30/m"}, {"LOG 10/10s", "LOG 5/20s"},
+		{"GCRA 10/10s"},
+		{"GCRA 10/10s BURST 4"},
+		{"LEAKY 100/m"},
+		{"TOKEN 10/10s INTERVAL"},
+		{"QUEUE 10/10s"},
+		{"WARMUP 10/10s WARM 5s"},
+		{"FIXED 10/10s"},
+		{"FIXED 10/10s FIRST"},
+		{"FIXED 10 CALENDAR MINUTE TZ Europe/Berlin"},
+		{"SLIDING 10/10s"},
+		{"SEGMENTED 10/10s SEGMENTS 5"},
+		{"LOG 10/10s"},
+		{"LOG 300/m"},
+		{"FIXED 100/h", "FIXED 10/m"},
+		{"GCRA 10/10s", "TOKEN 30/m BURST 7", "GCRA 1000/h"},
+		{"SLIDING 10/10s", "SLIDING 30/m"},
+		{"LOG 10/10s", "LOG 5/20s"},
 	}
 }
 

@@ -464,8 +464,14 @@ func TestPasswordsOfUsersAreHidden(t *testing.T) {
 	monitor, c := ts.client(), ts.client()
 	monitor.do("MONITOR")
 	for _, words := range [][]string{
-		{"ACL", "SETUSER", "u", ">" + secret}, {"ACL", "SETUSER", "u", secret}, {"ACL", "SETUSER", "u", "+@all", "<" + secret}, {"acl", "setuser", "u", "on", "#" + secret},
-		{"ACL", "DRYRUN", "u", "AUTH", "u", secret}, {"ACL", "DRYRUN", "u", "ACL", "SETUSER", "x", ">" + secret}, {"AUTH", "u", secret}, {"CONFIG", "SET", "user", "x on >" + secret},
+		{"ACL", "SETUSER", "u", ">" + secret},
+		{"ACL", "SETUSER", "u", secret},
+		{"ACL", "SETUSER", "u", "+@all", "<" + secret},
+		{"acl", "setuser", "u", "on", "#" + secret},
+		{"ACL", "DRYRUN", "u", "AUTH", "u", secret},
+		{"ACL", "DRYRUN", "u", "ACL", "SETUSER", "x", ">" + secret},
+		{"AUTH", "u", secret},
+		{"CONFIG", "SET", "user", "x on >" + secret},
 		{"EVAL", "return redis.call('ACL','SETUSER','u','>" + secret + "')", "0"},
 	} {
 		if got := line(c.do(words...)); strings.Contains(got, secret) && words[0] != "ACL" {
@@ -538,8 +544,10 @@ func TestRightsOfKnownScripts(t *testing.T) {
 		key  string
 		want string
 	}{
-		{limited, "a:1", "1"}, {plain, "a:1", "2"},
-		{limited, "b:1", "-NOPERM"}, {plain, "b:1", "-NOPERM"},
+		{limited, "a:1", "1"},
+		{plain, "a:1", "2"},
+		{limited, "b:1", "-NOPERM"},
+		{plain, "b:1", "-NOPERM"},
 	} {
 		if got := line(c.who.do("EVAL", source, "1", c.key)); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %s", c.key, got)

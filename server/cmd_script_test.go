@@ -106,11 +106,13 @@ func TestAStepCountsOnce(t *testing.T) {
 		counts []string // lines of INFO
 	}{
 		{
-			"a script that begins again", [][]string{{"EVAL", nine + "redis.pcall('HGET', KEYS[1], 'x') return redis.call('GET', 'undeclared')", "1", "k"}},
+			"a script that begins again",
+			[][]string{{"EVAL", nine + "redis.pcall('HGET', KEYS[1], 'x') return redis.call('GET', 'undeclared')", "1", "k"}},
 			[]string{"cmdstat_get:calls=2,", "cmdstat_type:calls=1,", "cmdstat_hget:calls=1,", "errorstat_WRONGTYPE:count=1\r", "total_error_replies:1\r"},
 		},
 		{
-			"EXEC that begins again after a script", [][]string{
+			"EXEC that begins again after a script",
+			[][]string{
 				{"SET", "k", "v"},
 				{"MULTI"},
 				{"HGET", "k", "x"},
@@ -121,11 +123,13 @@ func TestAStepCountsOnce(t *testing.T) {
 			[]string{"cmdstat_hget:calls=1,", "cmdstat_incr:calls=1,", "cmdstat_strlen:calls=1,", "cmdstat_type:calls=1,", "cmdstat_eval:calls=2,", "errorstat_ERR:count=1\r", "errorstat_WRONGTYPE:count=1\r", "total_error_replies:2\r"},
 		},
 		{
-			"a script that the server ends", [][]string{{"EVAL", "redis.call('SET', KEYS[1], 'v') redis.pcall('INCR', KEYS[1]) while true do end", "1", "k"}},
+			"a script that the server ends",
+			[][]string{{"EVAL", "redis.call('SET', KEYS[1], 'v') redis.pcall('INCR', KEYS[1]) while true do end", "1", "k"}},
 			[]string{"cmdstat_set:calls=1,", "cmdstat_incr:calls=1,", "errorstat_ERR:count=2\r", "total_error_replies:2\r"},
 		},
 		{
-			"errors one after the other", [][]string{{"SET", "k", "v"}, {"INCR", "k"}, {"HGET", "k", "x"}, {"INCR", "k"}},
+			"errors one after the other",
+			[][]string{{"SET", "k", "v"}, {"INCR", "k"}, {"HGET", "k", "x"}, {"INCR", "k"}},
 			[]string{"cmdstat_incr:calls=2,", "errorstat_ERR:count=2\r", "errorstat_WRONGTYPE:count=1\r", "total_error_replies:3\r"},
 		},
 	} {

@@ -178,8 +178,10 @@ namespaces:
 	}
 	want := [][]string{
 		{"caller", "rule", "matched", "denied", "in shadow mode", "candidate"},
-		{"<script>alert(1)</script>", "user", "5", "3", "0", "4"}, {"u", "user", "4", "2", "0", "3"},
-		{"</style>", "path", "5", "0", "4", "0"}, {"i", "path", "4", "0", "3", "0"},
+		{"<script>alert(1)</script>", "user", "5", "3", "0", "4"},
+		{"u", "user", "4", "2", "0", "3"},
+		{"</style>", "path", "5", "0", "4", "0"},
+		{"i", "path", "4", "0", "3", "0"},
 	}
 	if got := rows[4:]; !slices.EqualFunc(got, want, slices.Equal[[]string]) {
 		t.Errorf("callers: %q", got)

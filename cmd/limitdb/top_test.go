@@ -132,7 +132,9 @@ func TestTopOfACluster(t *testing.T) {
 		{"no second yet", "h:1", nodes, history("n1"), "follows n1, whose figures these are", "Decisions   0/s   allowed 0   limited 0 (0.0 %)\n", table},
 		{"has just begun to lead", "h:1", nodes, history("n2"), "follows h:1", "Decisions   0/s   allowed 0   limited 0 (0.0 %)\n            ▁\nTime        no decisions\nKeys        0 ", table},
 		{
-			"no leader", "", list(node("n1", "follower", "voter", "unreachable", 90, 2000), node("n2", "follower", "voter", "online", 87, 0)), resp.Value{}, "no node leads", "Decisions   0/s",
+			"no leader", "", list(node("n1", "follower", "voter", "unreachable", 90, 2000), node("n2", "follower", "voter", "online", 87, 0)),
+			resp.Value{},
+			"no node leads", "Decisions   0/s",
 			"Cluster     1 of 2 nodes   term 3   2 entries to apply\n            n1                   follows                 silent for 2s\n            n2 (this node)       follows                 answers\n",
 		},
 	} {

@@ -1,10 +1,9 @@
 package envoy
 
 import (
+	"limitdb/rules"
 	"strings"
 	"testing"
-
-	"limitdb/rules"
 )
 
 // TestFilesAreTakenAlike has files that both take or refuse, and all differences there are; docs/envoy.md lists them.

@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"fmt"
+	"limitdb/rules"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -12,8 +13,6 @@ import (
 	"github.com/envoyproxy/ratelimit/src/settings"
 	"github.com/envoyproxy/ratelimit/src/stats"
 	gostats "github.com/lyft/gostats"
-
-	"limitdb/rules"
 )
 
 // long reports whether tests are to take their time.
