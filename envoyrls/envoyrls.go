@@ -122,7 +122,6 @@ func New(o Options) *Server {
 		grpc.StaticConnWindowSize(16*window),
 		grpc.ReadBufferSize(buffers),
 		grpc.WriteBufferSize(buffers),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(handshakeIn),
 		grpc.InTapHandle(marked),
 		grpc.NumStreamWorkers(workers),

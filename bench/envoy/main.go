@@ -53,9 +53,9 @@ type server struct {
 	clients []rls.RateLimitServiceClient
 
 	// The figures of all rounds.
-	asked, failed int64
-	cpu           time.Duration
-	times         *hdrhistogram.Histogram // µs, from when a request was due
+	failed int64
+	cpu    time.Duration
+	times  *hdrhistogram.Histogram // µs, from when a request was due
 }
 
 // dial returns the server that NAME=ADDRESS,PID,PID… describes.

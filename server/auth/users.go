@@ -173,7 +173,7 @@ func (u *Users) delete(who any, names []string) (n int, err error) {
 	err = u.change(who, true, func(all map[string]*users.Rights) error {
 		for _, name := range names {
 			if name == users.Default {
-				return errors.New("The 'default' user cannot be removed") //lint:ignore ST1005 Redis' own text
+				return errors.New("The 'default' user cannot be removed")
 			}
 			if all[name] != nil {
 				delete(all, name)
@@ -321,4 +321,6 @@ func (u *Users) save() error {
 }
 
 // errNoFile is the error of SAVE and LOAD without an ACL file, in Redis' words as far as they are true here.
-var errNoFile = errors.New("This Redis instance is not configured to use an ACL file. Users that are set by command are kept with the data, unless the configuration has user lines") //lint:ignore ST1005 Redis' own text
+//
+//lint:ignore ST1005 Redis' own text
+var errNoFile = errors.New("This Redis instance is not configured to use an ACL file. Users that are set by command are kept with the data, unless the configuration has user lines")
