@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"bytes"
+	"compress/gzip"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +74,11 @@ func FuzzLine(f *testing.F) {
 		if err != nil {
 			return
 		}
-		lines := bytes.Count(trace, []byte("\n")) + 1
+		text := trace
+		if z, err := gzip.NewReader(bytes.NewReader(trace)); err == nil {
+			text, _ = io.ReadAll(io.LimitReader(z, 16<<20)) // as far as it can be unpacked
+		}
+		lines := bytes.Count(text, []byte("\n")) + 1
 		var req Request
 		for err == nil {
 			if lines--; lines < -1 {

@@ -173,6 +173,7 @@ func (u *Users) delete(who any, names []string) (n int, err error) {
 	err = u.change(who, true, func(all map[string]*users.Rights) error {
 		for _, name := range names {
 			if name == users.Default {
+				//lint:ignore ST1005 Redis' own text
 				return errors.New("The 'default' user cannot be removed")
 			}
 			if all[name] != nil {
