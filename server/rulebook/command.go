@@ -34,7 +34,11 @@ func (k *check) timed(c *call) {
 // reply replies with the decision.
 func (k *check) reply(c *call) {
 	d, rule := k.answer()
-	c.Array(map[bool]int{false: 6, true: 7}[k.explain])
+	parts := 6
+	if k.explain {
+		parts++
+	}
+	c.Array(parts)
 	limits.FiveMillis(c, &d)
 	c.Text(rule)
 	if k.explain {
