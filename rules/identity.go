@@ -74,10 +74,14 @@ func (r *Rule) appendKey(b []byte, q *Query, family byte) []byte {
 	values := len(b)
 	for i, field := range r.key {
 		b = append(b, ':')
-		if v := q.values[field]; i == r.address {
-			b = appendNetwork(b, v, r.v4, r.v6)
-		} else {
-			b = appendEscaped(b, v)
+		switch from := len(b); {
+		case i == r.address:
+			b = appendNetwork(b, q.values[field], r.v4, r.v6)
+		case q.escaped != nil && q.escapedOf == field:
+			b = append(b, q.escaped...)
+		default:
+			b = appendEscaped(b, q.values[field])
+			q.escaped, q.escapedOf = b[from:], field
 		}
 	}
 	if len(b)-start <= MaxKey {
@@ -87,7 +91,7 @@ func (r *Rule) appendKey(b []byte, q *Query, family byte) []byte {
 	h.Write(q.Secret)
 	h.Write(b[start:values])
 	h.Write(b[values:])
-	b = append(b[:values], ":#"...)
+	b, q.escaped = append(b[:values], ":#"...), nil // which was in b
 	var sum [sha256.Size]byte
 	return base64.RawURLEncoding.AppendEncode(b, h.Sum(sum[:0])[:hashBits/8])
 }

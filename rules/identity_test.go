@@ -63,6 +63,43 @@ func TestLongIdentities(t *testing.T) {
 	}
 }
 
+// TestKeysOfOneCheck checks that the key of a rule does not depend on the rules before it, which have the same values. The
+// values are such that some keys are too long and others are not.
+func TestKeysOfOneCheck(t *testing.T) {
+	s := mustParse(t, `{version: 1, namespaces: {a: [
+		{name: first, key: [x], limit: 1/s},
+		{name: `+strings.Repeat("n", 60)+`, key: [x], limit: 1/s, candidate: 2/s},
+		{name: pair, key: [x, y], limit: 1/s},
+		{name: twice, key: [y, x], limit: 1/s},
+		{name: net, key: [ip, x], limit: 1/s, ipv4_prefix: 24},
+		{name: last, key: [x], limit: 1/s}]}}`)
+	q := &Query{Secret: []byte("s")}
+	value := rapid.Custom(func(t *rapid.T) []byte {
+		return bytes.Repeat([]byte(rapid.SampledFrom([]string{"", "u", ":", "a%"}).Draw(t, "part")), rapid.IntRange(1, 120).Draw(t, "times"))
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		x, y := value.Draw(t, "x"), value.Draw(t, "y")
+		add := func(q *Query) {
+			q.Begin(s.Namespace([]byte("a")))
+			_, _, _ = q.Add([]byte("x"), x), q.Add([]byte("y"), y), q.Add([]byte("ip"), []byte("192.0.2.7"))
+		}
+		add(q)
+		for range 2 { // the second time, the keys are written over those of the first
+			if q.Charges = q.Charges[:0]; q.Match(1) != nil || len(q.Charges) != 7 {
+				t.Fatalf("%d charges", len(q.Charges))
+			}
+			for i, c := range q.Charges {
+				alone := &Query{Secret: q.Secret}
+				add(alone)
+				keys, _ := alone.KeysOf(c.Rule, nil)
+				if !slices.ContainsFunc(keys, func(key []byte) bool { return bytes.Equal(key, c.Key) }) {
+					t.Fatalf("charge %d has the key %q, which is not one of %q", i, c.Key, keys)
+				}
+			}
+		}
+	})
+}
+
 // TestNetworks says which addresses share a limit.
 func TestNetworks(t *testing.T) {
 	s := mustParse(t, `{version: 1, namespaces: {a: [{name: n, key: [user, ip], ipv4_prefix: 24, ipv6_prefix: 64, limit: 1/s}]}}`)

@@ -70,6 +70,8 @@ type Query struct {
 	found     []int32
 	overrides []int32
 	keys      []byte
+	escaped   []byte // how the keys made last have the value of escapedOf, or nil: mostly the next key has it, too
+	escapedOf int32
 }
 
 // Begin begins a check in a namespace, which must not be nil.
@@ -78,6 +80,7 @@ func (q *Query) Begin(ns *Namespace) {
 		q.values[f] = nil
 	}
 	q.given, q.Charges, q.Unlimited, q.ns = q.given[:0], q.Charges[:0], q.Unlimited[:0], ns
+	q.escaped = nil
 	if n := len(ns.fields); n > len(q.values) {
 		q.values = make([][]byte, n)
 	}
@@ -113,7 +116,7 @@ func fieldError[T string | []byte](name T, err error) error {
 func (q *Query) Match(cost int64) error {
 	q.found = q.ns.index.find(q, q.found[:0])
 	sort(q.found)
-	q.keys = q.keys[:0]
+	q.keys, q.escaped = q.keys[:0], nil
 	taken := int32(0) // the last group that has a rule
 	for _, id := range q.found {
 		r := q.ns.rules[id]
