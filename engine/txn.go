@@ -135,18 +135,33 @@ func (t *Txn) prepare(e *core, keys [][]byte) {
 		t.items[i].is(t, uint64(t.places[i]), key)
 		t.order[i] = uint16(i)
 	}
-	slices.SortFunc(t.order, func(a, b uint16) int {
-		if c := cmp.Compare(t.items[a].Hash, t.items[b].Hash); c != 0 {
-			return c
-		}
-		return cmp.Compare(a, b)
-	})
+	t.sort()
 	for k, i := range t.order {
 		t.twins = t.twins || k > 0 && t.items[t.order[k-1]].Hash == t.items[i].Hash
 		shard := uint32(t.items[i].Hash >> (64 - e.shardBits))
 		if k := len(t.shards); k == 0 || t.shards[k-1] != shard {
 			t.shards = append(t.shards, shard)
 		}
+	}
+}
+
+// fewItems is the most items that are sorted one by one, which is faster for a few.
+const fewItems = 12
+
+// sort sorts the order by the hashes, and items of one hash by their indexes, in which order it is before.
+func (t *Txn) sort() {
+	if len(t.order) > fewItems {
+		slices.SortFunc(t.order, func(a, b uint16) int {
+			return cmp.Or(cmp.Compare(t.items[a].Hash, t.items[b].Hash), cmp.Compare(a, b))
+		})
+		return
+	}
+	for n := 1; n < len(t.order); n++ {
+		i, at := t.order[n], n
+		for h := t.items[i].Hash; at > 0 && t.items[t.order[at-1]].Hash > h; at-- {
+			t.order[at] = t.order[at-1]
+		}
+		t.order[at] = i
 	}
 }
 
