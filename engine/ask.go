@@ -351,6 +351,9 @@ func (a *asking) turnAway() (it *item, away int64) {
 		}
 		return nil, 0
 	}
+	if w.All.Hold != nil { // it is told its turn at once
+		return nil, 0
+	}
 	for i := range w.All.Decisions {
 		if d := &w.All.Decisions[i]; d.Wait > away && !w.All.soft(i) {
 			it, away = t.part(i), d.Wait

@@ -123,47 +123,69 @@ func (it *item) hold(r *Request, a *asking, d *limit.Decision) (granted int64, e
 	it = &t.items[at]
 	var e hold.Entry
 	if set.Find(t.now, r.Hold.ID, &e) {
-		return it.heldAlready(r, &e, d)
+		if err = again(t, &e, r.Hold, &r.Limit, r.Cost); err == nil {
+			err = it.grantAgain(&r.Limit, d)
+		}
+		if err != nil {
+			return 0, err
+		}
+		t.Count(Granted)
+		return e.Amount, nil
 	}
 	// After this nothing fails but the whole step: what has been taken is held.
-	e = hold.Entry{ID: r.Hold.ID, Until: t.now + r.Hold.TTL, Rest: r.Hold.TTL, Limit: limit.Pack(t.packed[:0], &r.Limit)}
-	if r.Hold.Returns {
-		e.Status = hold.Returning
-	}
-	if t.packed = e.Limit; e.Until < t.now || len(e.Limit) > hold.MaxLimit {
-		return 0, limit.ErrOverflow
-	}
-	if err := set.Room(t.now, &e); err != nil {
+	if e, err = entryOf(t, set, r.Hold, &r.Limit); err != nil {
 		return 0, err
 	}
 	granted, err = it.takeNow(r, a, d)
 	if err != nil || d.Limited || granted == 0 {
 		return granted, err
 	}
-	e.Back, e.Amount = later(t.now, d.Reset), granted
-	if err := set.Add(&t.holds, t.now, &e, seedOf(t, beside)); err != nil {
-		return 0, err
-	}
-	t.held[holdsTaken]++
-	return granted, editSet(t, beside, &t.holds, false)
+	return granted, note(t, set, beside, &e, granted, d)
 }
 
-// heldAlready answers a request whose id is known: the same request is granted again, and takes nothing.
-func (it *item) heldAlready(r *Request, e *hold.Entry, d *limit.Decision) (granted int64, err error) {
-	t := it.t
-	t.packed = limit.Pack(t.packed[:0], &r.Limit)
+// entryOf returns the entry of a hold under a limit, which is to be noted in a set. The errors are limit.ErrOverflow
+// and those of hold.Set.Room.
+func entryOf(t *Txn, set hold.Set, h *Hold, l *limit.Limit) (e hold.Entry, err error) {
+	e = hold.Entry{ID: h.ID, Until: t.now + h.TTL, Rest: h.TTL, Limit: limit.Pack(t.packed[:0], l)}
+	if h.Returns {
+		e.Status = hold.Returning
+	}
+	if t.packed = e.Limit; e.Until < t.now || len(e.Limit) > hold.MaxLimit {
+		return e, limit.ErrOverflow
+	}
+	return e, set.Room(t.now, &e)
+}
+
+// note notes what a decision has granted in a set, which is in an item.
+func note(t *Txn, set hold.Set, beside int, e *hold.Entry, granted int64, d *limit.Decision) error {
+	e.Back, e.Amount = later(t.now, d.Reset), granted
+	if err := set.Add(&t.holds, t.now, e, seedOf(t, beside)); err != nil {
+		return err
+	}
+	t.held[holdsTaken]++
+	return editSet(t, beside, &t.holds, false)
+}
+
+// again returns nil if an entry is that of the same request: it is granted again, and takes nothing. l is nil if the limit
+// does not matter. The errors are ErrCancelled and ErrHeld.
+func again(t *Txn, e *hold.Entry, h *Hold, l *limit.Limit, cost int64) error {
+	if l != nil {
+		t.packed = limit.Pack(t.packed[:0], l)
+	}
 	switch {
 	case e.Status == hold.Cancelled && e.Amount == cancelledFirst:
-		return 0, ErrCancelled
-	case !e.Live(t.now) || e.Rest != r.Hold.TTL || e.Amount != r.Cost || string(e.Limit) != string(t.packed) || r.Hold.Returns != (e.Status == hold.Returning):
-		return 0, ErrHeld
+		return ErrCancelled
+	case !e.Live(t.now) || e.Rest != h.TTL || e.Amount != cost || h.Returns != (e.Status == hold.Returning) || l != nil && string(e.Limit) != string(t.packed):
+		return ErrHeld
 	}
-	if err := it.peek(&r.Limit, 0, d); err != nil {
-		return 0, err
-	}
+	return nil
+}
+
+// grantAgain makes *d the answer to a request that is granted again.
+func (it *item) grantAgain(l *limit.Limit, d *limit.Decision) error {
+	err := it.peek(l, 0, d)
 	d.Limited, d.Wait = false, limit.Never
-	t.Count(Granted)
-	return e.Amount, nil
+	return err
 }
 
 // cancelledFirst is the amount of an id that was cancelled before its hold came. No other has it.
@@ -186,16 +208,17 @@ type Settlement struct {
 // actual is what it has cost; less than 0 means the estimate. A hold that has been settled stays as it is, and so says s.
 // The errors are ErrNoHold and those of limit.Charge.
 func Settle(t *Txn, key, id []byte, actual int64, s *Settlement) error {
-	return settle(t, key, id, actual, hold.Committed, s)
+	return settle(t, key, id, actual, hold.Committed, false, s)
 }
 
 // GiveUp settles the hold of an id at a cost of 0. If nothing is known of the id, it is remembered, so that a hold
 // that comes later is refused.
 func GiveUp(t *Txn, key, id []byte, s *Settlement) error {
-	return settle(t, key, id, 0, hold.Cancelled, s)
+	return settle(t, key, id, 0, hold.Cancelled, false, s)
 }
 
-func settle(t *Txn, key, id []byte, actual int64, as hold.Status, s *Settlement) error {
+// settle is Settle and GiveUp. If dry is set it changes nothing, and returns the error that it would return.
+func settle(t *Txn, key, id []byte, actual int64, as hold.Status, dry bool, s *Settlement) error {
 	it, err := t.current(key)
 	if err != nil {
 		return err
@@ -212,6 +235,9 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, s *Settlement)
 			return ErrNoHold
 		}
 		e = hold.Entry{ID: id, Status: hold.Cancelled, Until: t.now + Remembered, Amount: cancelledFirst}
+		if dry {
+			return set.Room(t.now, &e)
+		}
 		if err := set.Add(&t.holds, t.now, &e, seedOf(t, beside)); err != nil {
 			return err
 		}
@@ -229,7 +255,7 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, s *Settlement)
 			actual = e.Back // the estimate
 		}
 	}
-	if err := t.items[at].charge(&e, actual, set.Void(), s); err != nil {
+	if err := t.items[at].charge(&e, actual, set.Void(), dry, s); err != nil || dry {
 		return err
 	}
 	e.Status, e.Back, e.Amount, e.Rest = as, s.Charged, s.Over, t.now+Remembered-e.Until
@@ -261,8 +287,8 @@ func tellAgain(it *item, e *hold.Entry, s *Settlement) error {
 	return err
 }
 
-// charge brings what an entry has taken to what it has cost.
-func (it *item) charge(e *hold.Entry, actual, void int64, s *Settlement) error {
+// charge brings what an entry has taken to what it has cost. If dry is set it only says what that comes to.
+func (it *item) charge(e *hold.Entry, actual, void int64, dry bool, s *Settlement) error {
 	t := it.t
 	if same := it.kind == 0 || limit.SameFamily(it.kind, s.Limit.Algorithm.Kind()); !same {
 		s.Charged = max(0, actual-e.Amount) // nothing holds it any longer
@@ -294,7 +320,7 @@ func (it *item) charge(e *hold.Entry, actual, void int64, s *Settlement) error {
 			err = limit.Peek(&s.Limit, state, t.now, 0, &s.Decision)
 		}
 	}
-	if err != nil || next == nil {
+	if err != nil || next == nil || dry {
 		return err
 	}
 	must := it.kind != 0

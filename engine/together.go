@@ -34,6 +34,8 @@ type Together struct {
 	CountDenied bool
 	// Peek decides as if everything was taken, and changes nothing.
 	Peek bool
+	// Hold holds what is taken from each limit that is not soft, unless it is nil.
+	Hold *Hold
 	// At is for Ask: the limit that denies, as Together returns it, or -1.
 	At int
 }

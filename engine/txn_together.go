@@ -1,5 +1,7 @@
 package engine
 
+import "limitdb/hold"
+
 // Together decides on all limits of r as one request, writes the answers to r.Decisions, and counts it.
 //
 // If everything was granted, at is -1. Otherwise at is the limit that denies
@@ -11,7 +13,7 @@ package engine
 // nothing either, unless r.CountDenied is set. The decisions of the limits that
 // would have granted say how much is available.
 //
-// The errors are those of Take, ErrDuplicate and ErrTooMany; at is then the key
+// The errors are those of Take, ErrDuplicate and ErrTooMany, and those of holds; at is then the key
 // at fault, -1 for ErrTooMany, and nothing of r has been written. ErrOOM comes from the commit.
 func (t *Txn) Together(r *Together) (at int, err error) {
 	all := together{t: t, r: r}
@@ -27,6 +29,14 @@ type together struct {
 
 // decide is Txn.Together.
 func (all *together) decide() (at int, err error) {
+	if all.r.Hold != nil {
+		return all.hold()
+	}
+	return all.decideNow()
+}
+
+// decideNow is decide for a request that is not held.
+func (all *together) decideNow() (at int, err error) {
 	t, r, a := all.t, all.r, all.a
 	if at, err := all.gather(); err != nil {
 		return at, err
@@ -242,4 +252,88 @@ func (t *Txn) RefundAll(r *Together) error {
 	}
 	t.Count(Refunded)
 	return nil
+}
+
+// hold is Together for a request that is held. What is refused on one key is held on none.
+func (all *together) hold() (at int, err error) {
+	t, r := all.t, all.r
+	if known, at, err := all.heldBefore(); known || err != nil {
+		return at, err
+	}
+	at, err = all.decideNow()
+	if err != nil || at >= 0 {
+		return at, err
+	}
+	for i := range r.Keys {
+		if r.soft(i) {
+			continue
+		}
+		set, beside, err := setOf(t, int(t.parts[i]))
+		if err != nil {
+			return i, err
+		}
+		e, err := entryOf(t, set, r.Hold, &r.Limits[i])
+		if err == nil {
+			err = note(t, set, beside, &e, r.Costs[i], &r.Decisions[i])
+		}
+		if err != nil { // of the whole step, since heldBefore has found room
+			return i, err
+		}
+	}
+	return -1, nil
+}
+
+// heldBefore answers a request whose id is known of one of the keys. If the same request is held already, it is granted again and
+// takes nothing. It is an error if something stands in the way of holding it; the index is that of the key.
+func (all *together) heldBefore() (known bool, at int, err error) {
+	t, r := all.t, all.r
+	n, held, first := 0, 0, 0
+	for i, key := range r.Keys {
+		if r.soft(i) {
+			continue
+		}
+		held++
+		var e hold.Entry
+		set, err := setFor(t, i, key)
+		switch {
+		case err != nil:
+		case !set.Find(t.now, r.Hold.ID, &e):
+			_, err = entryOf(t, set, r.Hold, &r.Limits[i])
+		default:
+			if n++; n == 1 {
+				first = i
+			}
+			err = again(t, &e, r.Hold, &r.Limits[i], r.Costs[i])
+		}
+		if err != nil {
+			return false, i, err
+		}
+	}
+	switch {
+	case n == 0:
+		return false, -1, nil
+	case n < held:
+		return false, first, ErrHeld
+	}
+	at, err = all.grantAgain()
+	return true, at, err
+}
+
+// grantAgain answers a request that is granted again.
+func (all *together) grantAgain() (at int, err error) {
+	t, r := all.t, all.r
+	if at, err := all.gather(); err != nil {
+		return at, err
+	}
+	for i := range r.Keys {
+		it := t.part(i)
+		if err = it.takeLate(); err == nil {
+			err = it.grantAgain(&r.Limits[i], &r.Decisions[i])
+		}
+		if err != nil {
+			return i, err
+		}
+	}
+	t.Count(Granted)
+	return -1, nil
 }

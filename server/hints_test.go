@@ -70,8 +70,10 @@ func TestExamplesWork(t *testing.T) {
 		if strings.HasPrefix(cmd.Example, "RL.RE") { // RL.RENEW and RL.RELEASE want a lease
 			c.do("RL.LEASE", "jobs", "10", "30s", "ID", "worker-1")
 		}
-		if cmd.Name == "RL.COMMIT" {
-			c.do("RL.HOLD", "tokens:acme", "FIXED", "9/d", "TTL", "1m", "ID", "request-1")
+		if strings.HasPrefix(cmd.Name, "RL.COMMIT") {
+			for _, key := range []string{"tokens:acme", "tpm:acme", "tpd:acme"} {
+				c.do("RL.HOLD", key, "FIXED", "9/d", "TTL", "1m", "ID", "request-1")
+			}
 		}
 		words := strings.Fields(cmd.Example)
 		if got := line(c.do(words...)); words[0] != cmd.Name || strings.HasPrefix(got, "-") {

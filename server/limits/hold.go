@@ -16,8 +16,7 @@ import (
 // holdRows are the commands of holds: an estimate is taken now, and settled once the cost is known.
 func holdRows() []row {
 	const user = "tokens:acme"
-	id := spec.Argument{Name: "id", Kind: "string", Token: "ID"}
-	whenOver := spec.Argument{Name: "onexpire", Kind: "oneof", Token: "ONEXPIRE", Optional: true, Args: []spec.Argument{spec.Word("KEEP"), spec.Word("RETURN")}}
+	id, whenOver := heldWords()[0], heldWords()[1]
 	held := onKey("RL.HOLD", user+" FIXED 100000/d COST 4000 TTL 1m ID request-1", -8, spec.Write|spec.Blocking|spec.Quorum|spec.Decides, "O(1)",
 		"Takes an estimate, to be settled by RL.COMMIT or RL.CANCEL.", holdKey,
 		request.Words(request.CostWord(), spec.Argument{Name: "ttl", Kind: "string", Token: "TTL"}, id, whenOver, request.WaitWord())...)
@@ -139,11 +138,7 @@ func commit(c *call, t *txn) {
 	}
 	settled(c, t, id, func(s *engine.Settlement) error { return engine.Settle(t.Txn, c.Args[1], id, a.Cost, s) }, func(s *engine.Settlement) {
 		c.Array(5)
-		c.Int(s.Charged)
-		c.Int(s.Over)
-		c.Int(s.Decision.Limit)
-		c.Int(s.Decision.Remaining)
-		c.Int(limit.Milliseconds(s.Decision.Reset))
+		FiveSettled(c, s)
 	})
 }
 

@@ -19,7 +19,7 @@ type (
 
 // Families returns the commands of the package, in the order of the reference.
 func Families() [][]row {
-	return [][]row{cellRows(), takeRows(), takeAllRows(), importRows(), leaseRows(), holdRows(), topRows(), denialRows()}
+	return [][]row{cellRows(), takeRows(), takeAllRows(), importRows(), leaseRows(), holdRows(), holdAllRows(), topRows(), denialRows()}
 }
 
 // onKey makes the row of a command on one key, its first argument. words are what follows the key in an example.

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"bytes"
 	"slices"
 	"sync"
 
@@ -20,19 +21,20 @@ func takeAllRows() []row {
 		spec.Argument{Name: "limits", Kind: "block", Multiple: true, Args: request.Words(request.CostWord())})
 	r.Example, r.NumKeys = "RL.TAKEALL 2 user:17 all GCRA 100/m GCRA 5000/m", 1
 	pool := new(sync.Pool)
-	r.Prepare, r.Do = func(c *call) (handler.Prepared, string) { return prepareAll(c, pool) }, takeAll
+	r.Prepare, r.Do = func(c *call) (handler.Prepared, string) { return prepareAll(c, pool, false) }, takeAll
 	return []row{r}
 }
 
-// together is a parsed RL.TAKEALL.
+// together is a parsed RL.TAKEALL or RL.HOLDALL.
 type together struct {
+	hold engine.Hold // of RL.HOLDALL
 	r    engine.Together
 	room *request.Together // that the slices of r are in; nil: they are their own
 	pool *sync.Pool
 }
 
-// prepareAll parses RL.TAKEALL.
-func prepareAll(c *call, pool *sync.Pool) (handler.Prepared, string) {
+// prepareAll parses RL.TAKEALL, or RL.HOLDALL if held is set.
+func prepareAll(c *call, pool *sync.Pool, held bool) (handler.Prepared, string) {
 	n, text := request.NumKeys(c.Args[1:])
 	if text != "" {
 		return nil, text
@@ -41,12 +43,17 @@ func prepareAll(c *call, pool *sync.Pool) (handler.Prepared, string) {
 	if !ok {
 		all = &together{room: new(request.Together), pool: pool}
 	}
-	room := all.room
-	if text := room.Parse(&c.Zones, n, c.Args[2+n:]); text != "" {
+	room, r := all.room, &all.r
+	if r.Hold = nil; held {
+		r.Hold = &all.hold
+		text = room.ParseHold(&c.Zones, n, c.Args[2+n:], int64(c.Settings.HoldMaxTTL.Get()), r.Hold)
+	} else {
+		text = room.Parse(&c.Zones, n, c.Args[2+n:])
+	}
+	if text != "" {
 		pool.Put(all)
 		return nil, text
 	}
-	r := &all.r
 	r.Keys, r.Limits, r.Costs, r.Decisions = c.Args[2:2+n], room.Limits[:n], room.Costs[:n], room.Decisions[:n]
 	return all, ""
 }
@@ -56,16 +63,21 @@ func (a *together) Keys() [][]byte { return a.r.Keys }
 
 // Keep implements handler.Prepared.
 func (a *together) Keep() handler.Prepared {
-	r := a.r
+	own := &together{r: a.r, hold: a.hold}
+	r := &own.r
 	r.Limits, r.Costs, r.Decisions = slices.Clone(r.Limits), slices.Clone(r.Costs), slices.Clone(r.Decisions)
+	if r.Hold != nil {
+		own.hold.ID = bytes.Clone(a.hold.ID)
+		r.Hold = &own.hold
+	}
 	a.Free()
-	return &together{r: r}
+	return own
 }
 
 // Free implements handler.Prepared.
 func (a *together) Free() {
 	if a.pool != nil {
-		a.r.Keys = nil
+		a.r.Keys, a.hold.ID = nil, nil
 		a.pool.Put(a)
 	}
 }

@@ -31,15 +31,24 @@ func ParseHold(zones *limit.Zones, words [][]byte, maxTTL int64, a *HoldArgs) (t
 	if text = Options(words[n:], "RL.HOLD", a.set, "TTL", "ID", "ONEXPIRE", "COST", "WAIT"); text != "" {
 		return text
 	}
+	if text = a.check("RL.HOLD", maxTTL); text == "" && a.Cost < 1 {
+		text = errNoEstimate
+	}
+	return text
+}
+
+// errNoEstimate is the reply to a hold of nothing.
+const errNoEstimate = "ERR COST must be 1 or more: a hold takes an estimate"
+
+// check returns the text of the error if a command's hold lacks something, or is too long, or "".
+func (a *HoldArgs) check(command string, maxTTL int64) (text string) {
 	switch {
 	case a.TTL == 0:
-		return "ERR syntax error: RL.HOLD needs TTL time"
+		return "ERR syntax error: " + command + " needs TTL time"
 	case a.ID == nil:
-		return "ERR syntax error: RL.HOLD needs ID id"
+		return "ERR syntax error: " + command + " needs ID id"
 	case a.TTL > maxTTL:
 		return "ERR TTL is above hold-max-ttl, " + strconv.FormatInt(limit.Seconds(maxTTL), 10) + " s"
-	case a.Cost < 1:
-		return "ERR COST must be 1 or more: a hold takes an estimate"
 	}
 	return ""
 }
