@@ -37,6 +37,8 @@ var (
 	ErrHeld = errors.New("engine: the id has been used")
 	// ErrCancelled is returned for a hold that was cancelled before it came.
 	ErrCancelled = errors.New("engine: the id was cancelled")
+	// ErrOnce is returned for an id that a request which counts once has used, to another request.
+	ErrOnce = errors.New("engine: the id is that of another request")
 )
 
 // Remembered is for how long an id is known after it was settled, in ns.
@@ -49,6 +51,8 @@ type Hold struct {
 	TTL int64
 	// Returns has the estimate go back when that is over.
 	Returns bool
+	// Once has the request count once, unless it is nil. Nothing is held then, and the fields above are ignored.
+	Once *Once
 }
 
 // beside returns the index of the item of the record beside that of the item at an index. It
@@ -173,6 +177,8 @@ func again(t *Txn, e *hold.Entry, h *Hold, l *limit.Limit, cost int64) error {
 		t.packed = limit.Pack(t.packed[:0], l)
 	}
 	switch {
+	case e.Status == hold.Once:
+		return ErrOnce
 	case e.Status == hold.Cancelled && e.Amount == cancelledFirst:
 		return ErrCancelled
 	case !e.Live(t.now) || e.Rest != h.TTL || e.Amount != cost || h.Returns != (e.Status == hold.Returning) || l != nil && string(e.Limit) != string(t.packed):
@@ -230,7 +236,11 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, dry bool, s *S
 	}
 	*s = Settlement{}
 	var e hold.Entry
-	if !set.Find(t.now, id, &e) {
+	known := set.Find(t.now, id, &e)
+	switch {
+	case known && e.Status == hold.Once:
+		return ErrOnce
+	case !known:
 		if as == hold.Committed {
 			return ErrNoHold
 		}
@@ -245,7 +255,7 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, dry bool, s *S
 	}
 	if e.Settled() {
 		s.Again, s.Charged, s.Over = true, e.Back, max(0, e.Amount)
-		return tellAgain(&t.items[at], &e, s)
+		return tellSettled(&t.items[at], &e, s)
 	}
 	if err := limit.Unpack(e.Limit, &t.e.zones, &s.Limit); err != nil {
 		return err
@@ -269,8 +279,8 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, dry bool, s *S
 	return editSet(t, beside, &t.holds, true)
 }
 
-// tellAgain says what is left of the limit of a hold that was settled before.
-func tellAgain(it *item, e *hold.Entry, s *Settlement) error {
+// tellSettled says what is left of the limit of a hold that was settled before.
+func tellSettled(it *item, e *hold.Entry, s *Settlement) error {
 	if len(e.Limit) == 0 {
 		return nil // it never was a hold
 	}
@@ -342,7 +352,7 @@ func giveBackOf(it *item, l *limit.Limit, e *hold.Entry, amount, void int64, dst
 // Held is what is known of an id.
 type Held struct {
 	hold.Entry
-	Limit limit.Limit // of one that was not cancelled before it came
+	Limit limit.Limit // of a hold that was not cancelled before it came
 }
 
 // Holds calls fn for what is known of the ids of a key, in the order in which they came, until fn returns false.
@@ -358,7 +368,7 @@ func Holds(t *Txn, key []byte, fn func(h *Held) bool) error {
 	var h Held
 	set.Each(t.now, func(e *hold.Entry) bool {
 		h.Entry, h.Limit = *e, limit.Limit{}
-		if len(e.Limit) > 0 {
+		if len(e.Limit) > 0 && e.Status != hold.Once {
 			if err = limit.Unpack(e.Limit, &t.e.zones, &h.Limit); err != nil {
 				return false
 			}
@@ -464,11 +474,12 @@ func (it *item) nextReturn() int64 {
 	return math.MaxInt64
 }
 
-// The figures of holds.
+// The figures of holds, and of ids.
 const (
 	holdsTaken = iota
 	holdsSettled
 	holdsOver
 	holdsReturned
+	onceRepeated
 	holdFigures
 )

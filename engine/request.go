@@ -18,8 +18,24 @@ type Request struct {
 	Replace bool
 	// Lease asks for a lease. The fields above are then ignored.
 	Lease *limit.Lease
-	// Hold holds what is taken, unless it is nil.
+	// Hold holds what is taken, or has the request count once, unless it is nil.
 	Hold *Hold
+}
+
+// MaxOnce is the longest time for which an id is remembered, in ns: an hour.
+const MaxOnce = 3_600_000_000_000
+
+// Once says by which id a request counts once.
+type Once struct {
+	ID []byte
+	// For is for how long the id is remembered, in ns: at most MaxOnce.
+	For int64
+	// Asked is a hash of what the request asks for. It must be the same in every process.
+	Asked uint64
+	// Key is the key beside which the id is remembered. Nil means that of the request, or the first of several.
+	Key []byte
+	// Again is the engine's: whether the request was granted before, so that it has taken nothing now.
+	Again bool
 }
 
 // kind returns the kind of state that the request works on.
@@ -31,7 +47,7 @@ func (r *Request) kind() limit.Kind {
 }
 
 // hasTurns reports whether the request is granted when it asks and then waits
-// for its turn. One that is held is told its turn at once.
+// for its turn. One that is held, or counts once, is told its turn at once.
 func (r *Request) hasTurns() bool {
 	return r.Lease == nil && r.Hold == nil && r.Limit.Algorithm == limit.QUEUE
 }

@@ -52,4 +52,5 @@ func (s *shard) addTo(sum *Stats) {
 	sum.HoldsSettled += s.held[holdsSettled]
 	sum.HoldsOver += s.held[holdsOver]
 	sum.HoldsReturned += s.held[holdsReturned]
+	sum.OnceRepeated += s.held[onceRepeated]
 }

@@ -36,6 +36,8 @@ type Together struct {
 	Peek bool
 	// Hold holds what is taken from each limit that is not soft, unless it is nil.
 	Hold *Hold
+	// Once has the request count once, unless it is nil.
+	Once *Once
 	// At is for Ask: the limit that denies, as Together returns it, or -1.
 	At int
 }

@@ -20,6 +20,9 @@ func (t *Txn) Take(key []byte, r *Request, d *limit.Decision) (granted int64, er
 // take is Take for a request that may wait, unless a is nil.
 func (it *item) take(r *Request, a *asking, d *limit.Decision) (granted int64, err error) {
 	if r.Hold != nil {
+		if r.Hold.Once != nil {
+			return takeOnce(it, r, a, d)
+		}
 		return it.hold(r, a, d)
 	}
 	if r.Replace && it.s.table.Besides() > 0 { // replace must not move the items
@@ -30,6 +33,41 @@ func (it *item) take(r *Request, a *asking, d *limit.Decision) (granted int64, e
 		it = &t.items[at]
 	}
 	return it.takeNow(r, a, d)
+}
+
+// takeOnce is take for a request that counts once.
+func takeOnce(it *item, r *Request, a *asking, d *limit.Decision) (granted int64, err error) {
+	t, at := it.t, it.t.index(&it.Change)
+	o := r.Hold.Once
+	var m remembered
+	if err := o.find(t, at, &m); err != nil {
+		return 0, err
+	}
+	it = &t.items[at]
+	if m.known {
+		if err := it.tellAgain(&r.Limit, &m, d); err != nil {
+			return 0, err
+		}
+		t.Count(Granted)
+		return m.Amount, nil
+	}
+	granted, err = it.takeNow(r, a, d)
+	if err != nil || d.Limited || granted == 0 {
+		return granted, err
+	}
+	return granted, o.add(t, granted, d.Wait, &m)
+}
+
+// tellAgain makes *d the decision on a request that was granted before: what is left now and, in a QUEUE, how long it is
+// until its turn.
+func (it *item) tellAgain(l *limit.Limit, m *remembered, d *limit.Decision) error {
+	if err := it.peek(l, 0, d); err != nil {
+		return err
+	}
+	if d.Limited, d.Wait = false, limit.Never; m.Back > it.t.now {
+		d.Wait = m.Back - it.t.now
+	}
+	return nil
 }
 
 // takeNow is take for a request that is not held.
@@ -307,6 +345,27 @@ func (t *Txn) Reserve(key []byte, l *limit.Limit, cost, maxWait int64, d *limit.
 	it.count(d.Limited)
 	t.Count(OutcomeOf(d.Limited))
 	return nil
+}
+
+// ReserveOnce is Txn.Reserve for a request that counts once.
+func ReserveOnce(t *Txn, key []byte, o *Once, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
+	it, err := t.current(key)
+	if err != nil {
+		return err
+	}
+	at := t.index(&it.Change)
+	var m remembered
+	if err := o.find(t, at, &m); err != nil {
+		return err
+	}
+	if m.known {
+		t.Count(Granted)
+		return t.items[at].tellAgain(l, &m, d)
+	}
+	if err := t.Reserve(key, l, cost, maxWait, d); err != nil || d.Limited || cost == 0 {
+		return err
+	}
+	return o.add(t, cost, d.Wait, &m)
 }
 
 // Peek answers as Decide would, and takes nothing.

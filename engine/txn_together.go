@@ -1,6 +1,9 @@
 package engine
 
-import "limitdb/hold"
+import (
+	"limitdb/hold"
+	"limitdb/limit"
+)
 
 // Together decides on all limits of r as one request, writes the answers to r.Decisions, and counts it.
 //
@@ -32,10 +35,73 @@ func (all *together) decide() (at int, err error) {
 	if all.r.Hold != nil {
 		return all.hold()
 	}
+	if all.r.Once != nil {
+		return all.once()
+	}
 	return all.decideNow()
 }
 
-// decideNow is decide for a request that is not held.
+// once is decide for a request that counts once.
+func (all *together) once() (at int, err error) {
+	t, r := all.t, all.r
+	o := r.Once
+	if r.Peek || len(r.Keys) == 0 {
+		return all.decideNow()
+	}
+	key := o.Key
+	if key == nil {
+		key = r.Keys[0]
+	}
+	it, err := t.current(key)
+	if err != nil {
+		return 0, err
+	}
+	var m remembered
+	if err := o.find(t, t.index(&it.Change), &m); err != nil {
+		return 0, err
+	}
+	if m.known {
+		return all.again(&m)
+	}
+	if at, err = all.decideNow(); err != nil || at >= 0 {
+		return at, err
+	}
+	taken, wait := int64(0), int64(0)
+	for i := range r.Decisions {
+		taken = max(taken, r.Costs[i])
+		if !r.soft(i) {
+			wait = max(wait, r.Decisions[i].Wait)
+		}
+	}
+	if taken == 0 {
+		return at, nil
+	}
+	return at, o.add(t, taken, wait, &m)
+}
+
+// again is decide for a request that was granted before.
+func (all *together) again(m *remembered) (at int, err error) {
+	t, r := all.t, all.r
+	if at, err := all.gather(); err != nil {
+		return at, err
+	}
+	for i := range r.Keys {
+		it := t.part(i)
+		if err := it.takeLate(); err != nil {
+			return i, err
+		}
+		if err := it.tellAgain(&r.Limits[i], m, &r.Decisions[i]); err != nil {
+			return i, err
+		}
+		if r.Limits[i].Algorithm != limit.QUEUE || r.soft(i) {
+			r.Decisions[i].Wait = limit.Never
+		}
+	}
+	t.Count(Granted)
+	return -1, nil
+}
+
+// decideNow is decide for a request of which nothing is remembered.
 func (all *together) decideNow() (at int, err error) {
 	t, r, a := all.t, all.r, all.a
 	if at, err := all.gather(); err != nil {

@@ -50,6 +50,8 @@ const (
 	Committed
 	// Cancelled is a hold that has been given up, perhaps before it was made.
 	Cancelled
+	// Once is no hold: the id of a request that was granted, and is to count once. It is known until Until.
+	Once
 	statuses
 )
 
@@ -63,18 +65,19 @@ type Entry struct {
 	// that is forgotten sooner because it was settled.
 	Rest int64
 	// Back is when all that was in use when it was taken has come back by itself. Of one
-	// that was settled, it is how much more was taken than had been, or less than 0.
+	// that was settled, it is how much more was taken than had been, or less than 0. Of Once, it is when the
+	// request goes ahead, if that is later.
 	Back int64
 	// Amount is what is taken. Of one that was settled, it is how much was beyond the limit.
 	Amount int64
-	// Limit is the limit under which it was taken, as its owner encodes it.
+	// Limit is the limit under which it was taken, as its owner encodes it. Of Once, it is what was asked for.
 	Limit []byte
 
 	at int // where it is
 }
 
 // Settled reports whether the hold has been committed or cancelled.
-func (e *Entry) Settled() bool { return e.Status >= Committed }
+func (e *Entry) Settled() bool { return e.Status == Committed || e.Status == Cancelled }
 
 // Live reports whether the estimate is held at now.
 func (e *Entry) Live(now int64) bool { return e.Status <= Returning && e.Until > now }

@@ -145,8 +145,11 @@ func TestSetModel(t *testing.T) {
 			case !known:
 				ttl := 1 + r.Int64N(step*int64(1+r.IntN(2*ids)))
 				e = Entry{ID: id, Status: Status(r.IntN(2)), Until: now + ttl, Rest: ttl, Back: now + r.Int64N(4*ttl), Amount: r.Int64(), Limit: bytes.Repeat([]byte("l"), r.IntN(20))}
-				if r.IntN(9) == 0 {
+				switch r.IntN(9) {
+				case 0:
 					e.Status = Cancelled
+				case 1, 2:
+					e.Status, e.Rest = Once, 0
 				}
 				if err := s.Add(&w, now, &e, r.Uint64()); err != nil {
 					t.Fatal(err)
@@ -155,7 +158,7 @@ func TestSetModel(t *testing.T) {
 				if s.Reset(&w, now); w.apply(t, s).Void() != now {
 					t.Fatalf("%s: reset, and %d", at, s.Void())
 				}
-			case !e.Settled() && r.IntN(2) == 0:
+			case !e.Settled() && e.Status != Once && r.IntN(2) == 0:
 				e.Status, e.Rest, e.Back, e.Amount = Committed+Status(r.IntN(2)), now-e.Until+r.Int64N(3*step)+1, r.Int64(), r.Int64()
 				s.Change(&w, now, &e)
 			default:
@@ -173,7 +176,7 @@ func TestSetModel(t *testing.T) {
 			m.same(t, s, now)
 		}
 	}
-	if wholes < 1000 || edits < 1000 || ends < 1000 || min(seen[Kept], seen[Returning], seen[Committed], seen[Cancelled]) < 1000 {
+	if wholes < 1000 || edits < 1000 || ends < 1000 || min(seen[Kept], seen[Returning], seen[Committed], seen[Cancelled], seen[Once]) < 1000 {
 		t.Errorf("%d written anew, %d edits, %d ends, %v", wholes, edits, ends, seen)
 	}
 }
@@ -253,7 +256,7 @@ func FuzzSet(f *testing.F) {
 	var s Set
 	var w Edit
 	for i := range 20 {
-		e := Entry{ID: fmt.Appendf(nil, "%d", i), Status: Status(i % 5), Until: 9, Rest: 9, Back: 9, Limit: []byte("l")}
+		e := Entry{ID: fmt.Appendf(nil, "%d", i), Status: Status(i % int(statuses)), Until: 9, Rest: 9, Back: 9, Limit: []byte("l")}
 		if err := s.Add(&w, 1, &e, 7); err != nil {
 			f.Fatal(err)
 		}

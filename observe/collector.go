@@ -153,6 +153,8 @@ func serverScalars() []scalar {
 			func(s *Snapshot) float64 { return float64(s.Engine.HoldsOver) }),
 		counter("holds_returned_total", "Holds whose estimate went back when their time was over.",
 			func(s *Snapshot) float64 { return float64(s.Engine.HoldsReturned) }),
+		counter("once_repeated_total", "Requests that were sent again under their id, and took nothing.",
+			func(s *Snapshot) float64 { return float64(s.Engine.OnceRepeated) }),
 	}
 }
 

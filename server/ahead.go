@@ -83,7 +83,7 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 		m = &remembered{missed: 1}
 		s.remembered = m
 	}
-	if m.missed++; m.worth() && !a.shaped {
+	if m.missed++; m.worth() && !a.shaped && (p == nil || p.Given&request.OwnOnce == 0) { // an id does not come again
 		s.rd.Shape(&m.shape, at)
 		m.cmd, m.planned, a.last = cmd, p != nil, p
 	}

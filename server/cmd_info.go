@@ -351,6 +351,7 @@ func (t *infoText) values() []statValue {
 		{"holds_settled", e.HoldsSettled},
 		{"holds_over", e.HoldsOver},
 		{"holds_returned", e.HoldsReturned},
+		{"once_repeated", e.OnceRepeated},
 	}
 }
 

@@ -122,7 +122,7 @@ func (worker) OutputLimit() int64 { return math.MaxInt64 }
 // send returns the reply of a command that has run, when it may be sent.
 func (c *httpCall) send(ctx context.Context) (out []byte, err error) {
 	keeper := &c.srv.durable
-	if c.refused || !c.Reveals(&c.cmd.Command) || keeper.AckLeader.Load() && c.cmd.Flags&spec.Quorum == 0 {
+	if c.refused || !c.Reveals(&c.cmd.Command) || keeper.AckLeader.Load() && c.cmd.Flags&spec.Quorum == 0 && !c.Quorum {
 		return c.Out, nil
 	}
 	known, err := keeper.Await(ctx, c.turn)

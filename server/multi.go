@@ -65,6 +65,7 @@ type waitsForExec struct {
 	took    int64 // ns
 	latency *stats.Latency
 	failed  bool
+	quorum  bool // its reply waits for a majority
 }
 
 // Transactions of a few short commands keep their arguments in one piece of memory of each kind.
@@ -289,7 +290,7 @@ func (c *call) execAll(m *multi) {
 			if q.cmd.InStep() {
 				c.cmd, c.Args, c.Prepared = q.cmd, q.args, q.prepared
 				q.took = c.run(inExec, t, false)
-				q.failed, q.latency = c.Failed, c.Latency
+				q.failed, q.quorum, q.latency = c.Failed, c.Quorum, c.Latency
 				if c.called != nil {
 					if called == nil {
 						called = map[int][]byte{}
@@ -326,7 +327,7 @@ func (c *call) execAll(m *multi) {
 	c.since = c.srv.clock.Now()
 	for i := range m.queued {
 		q := &m.queued[i]
-		c.cmd, c.Args, c.Failed, c.Latency = q.cmd, q.args, q.failed, q.latency
+		c.cmd, c.Args, c.Failed, c.Quorum, c.Latency = q.cmd, q.args, q.failed, q.quorum, q.latency
 		if c.Out = append(c.Out, replies[begin:q.end]...); !q.cmd.InStep() {
 			q.took = c.runQueued(most)
 		}

@@ -46,7 +46,7 @@ func (s *session) tell(cmd *spec.Command, mark int) {
 //go:noinline
 func (s *session) tellFirst(cmd *spec.Command, mark int) {
 	c := &s.call
-	if !c.Reveals(cmd) || c.Table != nil || s.srv.durable.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.pending == nil {
+	if !c.Reveals(cmd) || c.Table != nil || s.srv.durable.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && !c.Quorum && s.pending == nil {
 		return
 	}
 	s.tellAll(mark)

@@ -60,6 +60,7 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 	}
 	mark := len(h.Out)
 	took := h.run(h.phase, h.t, false)
+	h.caller.Quorum = h.caller.Quorum || h.Quorum || h.cmd.Flags&spec.Quorum != 0
 	h.t.Ran(h.cmd.ID, took, h.Failed)
 	if h.shown && h.cmd.Flags&spec.SkipMonitor == 0 && len(h.called) < maxCalled {
 		h.called = monitor.AppendLine(h.called, "lua", h.Now, h.srv.redact.Args(&h.cmd.Command, args))

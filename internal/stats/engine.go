@@ -21,4 +21,6 @@ type Engine struct {
 	// HoldsTaken counts the estimates that were held, HoldsSettled those that were settled, HoldsOver those of
 	// them that cost more than was left, and HoldsReturned those that went back when their time was over.
 	HoldsTaken, HoldsSettled, HoldsOver, HoldsReturned uint64
+	// OnceRepeated counts requests with ONCE that had been granted before.
+	OnceRepeated uint64
 }

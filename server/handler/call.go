@@ -26,6 +26,7 @@ type Call struct {
 	Failed    bool // the command has replied with an error
 	Undecided bool // that error says that another node decides, and that this one did not
 	Whole     bool // the command must not yield
+	Quorum    bool // the reply waits for a majority, as those of commands with spec.Quorum
 
 	Args    [][]byte // the command's name first; valid in the call's first turn only
 	Now     int64    // the clock at the start of the batch, ns of Unix time

@@ -163,6 +163,8 @@ func statusName(s hold.Status, live bool) string {
 		return "committed"
 	case s == hold.Cancelled:
 		return "cancelled"
+	case s == hold.Once:
+		return "once"
 	}
 	return "held"
 }

@@ -58,12 +58,12 @@ func takeRows() []row {
 	info := onKey("RL.INFO", user, 2, spec.Readonly|spec.StaleRead|spec.Ahead|spec.Decides, "O(1)", "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.", nil)
 	info.Walk = keys.Info
 	return []row{
-		decides("RL.TAKE", example, -4, spec.Write|spec.Blocking, "Takes from a limit or is denied; with WAIT, waits until it is granted.", request.Parser(request.Take, request.OwnCost|request.OwnPartial|request.OwnWait|request.OwnReplace),
-			request.Words(cost, request.WaitWord(), spec.Optional(spec.Word("PARTIAL")), spec.Optional(spec.Word("REPLACE")))...),
+		decides("RL.TAKE", example, -4, spec.Write|spec.Blocking, "Takes from a limit or is denied; with WAIT, waits until it is granted.", request.Parser(request.Take, request.OwnCost|request.OwnPartial|request.OwnWait|request.OwnReplace|request.OwnOnce),
+			request.Words(cost, request.WaitWord(), spec.Optional(spec.Word("PARTIAL")), spec.Optional(spec.Word("REPLACE")), request.OnceWords())...),
 		decides("RL.PEEK", example, -4, spec.Readonly, "Answers as RL.TAKE would, and changes nothing.", request.Parser(request.Peek, request.OwnCost), request.Words(cost)...),
 		decides("RL.REFUND", example, -4, spec.Write, "Gives back what was taken; never fills above the limit.", request.Parser(request.Refund, request.OwnCost), request.Words(cost)...),
-		decides("RL.RESERVE", example, -4, spec.Write, "Takes now and pays later: grants more than is left, and returns how long to wait.", request.Parser(request.Reserve, request.OwnCost|request.OwnMaxWait),
-			request.Words(cost, spec.Argument{Name: "maxwait", Kind: "string", Token: "MAXWAIT", Optional: true})...),
+		decides("RL.RESERVE", example, -4, spec.Write, "Takes now and pays later: grants more than is left, and returns how long to wait.", request.Parser(request.Reserve, request.OwnCost|request.OwnMaxWait|request.OwnOnce),
+			request.Words(cost, spec.Argument{Name: "maxwait", Kind: "string", Token: "MAXWAIT", Optional: true}, request.OnceWords())...),
 		forget,
 		info,
 	}

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"bytes"
 	"errors"
 	"sync"
 
@@ -14,7 +15,7 @@ import (
 // Take is the fast way of a plan that only takes: RL.TAKE and its like without options, in a pipeline. decide does the same in a step. It reports
 // whether it has replied.
 func Take(c *call, p *request.Plan, key []byte) bool {
-	if p.Op != request.Take || p.Given&(request.OwnWait|request.OwnPartial|request.OwnReplace) != 0 {
+	if p.Op != request.Take || p.Given&(request.OwnWait|request.OwnPartial|request.OwnReplace|request.OwnOnce) != 0 {
 		return false
 	}
 	var d limit.Decision
@@ -39,6 +40,8 @@ type planned struct {
 	key  [1][]byte
 	from *sync.Pool
 	d    limit.Decision // to tell of
+	once engine.Once
+	hold engine.Hold // that has it
 }
 
 // Planned returns a plan for a key.
@@ -72,12 +75,19 @@ func prepare(plan handler.Plan) func(c *call) (handler.Prepared, string) {
 // Keys implements handler.Prepared.
 func (p *planned) Keys() [][]byte { return p.key[:] }
 
-// Keep implements handler.Prepared. The engine copies the key of a request that waits.
-func (p *planned) Keep() handler.Prepared { return p }
+// Keep implements handler.Prepared. The engine copies the key of a request that waits, and reads the id again when it is granted.
+func (p *planned) Keep() handler.Prepared {
+	if p.OnceID != nil {
+		p.OnceID = bytes.Clone(p.OnceID)
+	}
+	return p
+}
 
 // Free implements handler.Prepared.
 func (p *planned) Free() {
-	p.key[0] = nil
+	if p.key[0] = nil; p.Given&request.OwnOnce != 0 {
+		p.OnceID, p.once = nil, engine.Once{}
+	}
 	p.from.Put(p)
 }
 
@@ -91,7 +101,26 @@ func (p *planned) Waits() int64 {
 
 // Ask implements handler.Asks.
 func (p *planned) Ask() (key []byte, w *engine.Waiter) {
-	return p.key[0], &engine.Waiter{Request: p.Request()}
+	return p.key[0], &engine.Waiter{Request: p.request()}
+}
+
+// request returns the engine's request.
+func (p *planned) request() engine.Request {
+	r := p.Request()
+	if o := p.counted(); o != nil {
+		p.hold.Once = o
+		r.Hold = &p.hold
+	}
+	return r
+}
+
+// counted says by which id the request counts once; nil if it has none.
+func (p *planned) counted() *engine.Once {
+	if p.Given&request.OwnOnce == 0 {
+		return nil
+	}
+	asked := request.Asked(uint64(p.Op), nil, &p.Limit, p.Cost, p.Given&request.OwnPartial != 0)
+	return p.Once(&p.once, asked)
 }
 
 // Size implements handler.Asks.
@@ -121,9 +150,12 @@ func (p *planned) in(t *txn, d *limit.Decision) (granted int64, err error) {
 	case request.Refund:
 		return 0, counted(t, engine.Refunded, t.Refund(key, &p.Limit, p.Cost, d))
 	case request.Reserve:
+		if o := p.counted(); o != nil {
+			return 0, engine.ReserveOnce(t.Txn, key, o, &p.Limit, p.Cost, p.MaxWait, d)
+		}
 		return 0, t.Reserve(key, &p.Limit, p.Cost, p.MaxWait, d)
 	default:
-		r := p.Request()
+		r := p.request()
 		return t.Take(key, &r, d)
 	}
 }
@@ -142,7 +174,10 @@ func (p *planned) tell(c *call, keys handler.Keyspace, key []byte, d *limit.Deci
 		c.Fail(planError(keys, &p.Plan, key, err))
 		return
 	}
-	if p.Op == request.Take || p.Op == request.Reserve {
+	if p.Given&request.OwnOnce != 0 {
+		c.Quorum = true
+	}
+	if (p.Op == request.Take || p.Op == request.Reserve) && !p.once.Again {
 		p.key[0], p.d = key, *d // which may be a copy that the engine has made
 		note(c, key, d, p)
 	}

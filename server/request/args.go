@@ -15,6 +15,9 @@ type Args struct {
 	Cost    int64 // 1 if not given
 	MaxWait int64 // of MAXWAIT or WAIT: ns, negative if not given
 	Given   Own
+	// OnceID and OnceFor are those of ONCE. The id is a slice of the words.
+	OnceID  []byte
+	OnceFor int64 // ns
 }
 
 // Own is a set of options that belong to a command, not to the limit.
@@ -26,6 +29,7 @@ const (
 	OwnMaxWait
 	OwnWait
 	OwnReplace
+	OwnOnce
 )
 
 // ownOption finds an option by its name in any case. It returns 0 if there is none.
@@ -39,7 +43,9 @@ func ownOption(word []byte) (o Own, name string) {
 }
 
 // ownNames returns the names of the options, in the order of their bits.
-func ownNames() [5]string { return [...]string{"COST", "PARTIAL", "MAXWAIT", "WAIT", "REPLACE"} }
+func ownNames() [6]string {
+	return [...]string{"COST", "PARTIAL", "MAXWAIT", "WAIT", "REPLACE", "ONCE"}
+}
 
 // ParseLimit parses the words of a limit and its options from the start of words. It returns how
 // many they are, or the text of the error.
@@ -96,6 +102,8 @@ func (a *Args) Option(words [][]byte, allowed Own) (n int, text string) {
 		if a.MaxWait, err = limit.ParseTime(words[1]); err != nil {
 			text = "ERR " + name + ": " + err.Error()
 		}
+	case OwnOnce:
+		return a.once(words)
 	}
 	return 2, text
 }

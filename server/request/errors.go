@@ -32,10 +32,12 @@ func ErrorText(err error) string {
 		return "HELD this ID is that of another hold, or of one that is over; use a new ID for each request"
 	case errors.Is(err, engine.ErrCancelled):
 		return "CANCELLED this ID was cancelled before it was held"
+	case errors.Is(err, engine.ErrOnce):
+		return "IDUSED this ID is that of another request; use a new ID for each request, and the same only to send it again"
 	case errors.Is(err, hold.ErrLive):
 		return "ERR the key has " + strconv.Itoa(hold.MaxLive) + " holds, which is the most; commit or cancel some"
 	case errors.Is(err, hold.ErrKnown):
-		return "ERR the key has too many IDs that are still remembered; use shorter TTLs, or several keys"
+		return "ERR the key has too many IDs that are still remembered; use shorter TTLs (of ONCE: FOR), or several keys"
 	}
 	return "ERR " + spec.Plain(err)
 }

@@ -75,7 +75,7 @@ func (a *HoldArgs) set(name string, word []byte) (text string) {
 	return text
 }
 
-// CheckHoldID returns the text of the error if word cannot be the id of a hold, or "".
+// CheckHoldID returns the text of the error if word cannot be the id of a hold, or of ONCE, or "".
 func CheckHoldID(word []byte) (text string) {
 	if len(word) < 1 || len(word) > hold.MaxID {
 		return "ERR ID must have 1 to " + strconv.Itoa(hold.MaxID) + " bytes: " + resp.Quote(word)

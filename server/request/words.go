@@ -60,3 +60,10 @@ func CostWord() spec.Argument {
 func WaitWord() spec.Argument {
 	return spec.Argument{Name: "wait", Kind: "string", Token: "WAIT", Optional: true}
 }
+
+// OnceWords describes ONCE.
+func OnceWords() spec.Argument {
+	return spec.Argument{Name: "once", Kind: "block", Optional: true, Args: []spec.Argument{
+		{Name: "id", Kind: "string", Token: "ONCE"}, {Name: "time", Kind: "string", Token: "FOR", Optional: true},
+	}}
+}

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"limitdb/hold"
+)
+
+// Ids: a request that is sent again counts once.
+//
+// The id of a request that was granted is remembered beside a key, as those of holds are, and with it what was asked
+// for. While it is known, the same request is granted again and takes nothing; a denial leaves no id. What was asked for
+// is a hash, since it is only compared: two requests that are alike by chance are one in 2⁶⁴.
+
+// remembered is what is known of an id within a step.
+type remembered struct {
+	hold.Entry
+	beside int // the index of the item of the record
+	known  bool
+}
+
+// find finds what is known of the id beside the key of the item at an index. It may move the items. The errors are
+// ErrOnce, and those for an id that has no place.
+func (o *Once) find(t *Txn, at int, m *remembered) (err error) {
+	o.Again = false
+	var set hold.Set
+	if set, m.beside, err = setOf(t, at); err != nil {
+		return err
+	}
+	if m.known = set.Find(t.now, o.ID, &m.Entry); m.known {
+		if m.Status != hold.Once || len(m.Limit) != 8 || binary.LittleEndian.Uint64(m.Limit) != o.Asked {
+			return ErrOnce
+		}
+		o.Again = true
+		t.held[onceRepeated]++
+		return nil
+	}
+	m.Entry = hold.Entry{ID: o.ID, Status: hold.Once, Until: later(t.now, min(o.For, MaxOnce))}
+	return set.Room(t.now, &m.Entry)
+}
+
+// add remembers the id of a request that has taken an amount, and goes ahead after a wait. Nothing but the whole step
+// may fail after it.
+func (o *Once) add(t *Txn, amount, wait int64, m *remembered) error {
+	if m.Amount = amount; wait > 0 {
+		m.Back = later(t.now, wait)
+	}
+	t.packed = binary.LittleEndian.AppendUint64(t.packed[:0], o.Asked)
+	m.Limit = t.packed
+	it := &t.items[m.beside]
+	if err := it.takeLate(); err != nil { // a key that starts afresh has changed it
+		return err
+	}
+	if err := hold.Set(it.State).Add(&t.holds, t.now, &m.Entry, seedOf(t, m.beside)); err != nil {
+		return err
+	}
+	return editSet(t, m.beside, &t.holds, false)
+}
