@@ -454,17 +454,7 @@ func trial(t *testing.T, b *browser) {
 func TestDashboardOfNodes(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t, 3, "--http-password", password, "--max-key-len", "8kb")
-	at := leader(t, nodes)
-	var other, third *raftNode
-	for _, n := range nodes {
-		switch {
-		case n == at:
-		case other == nil:
-			other = n
-		default:
-			third = n
-		}
-	}
+	at, other, third := roles(t, nodes)
 	stop := load(t, at.Addr)
 	b := openBrowser(t)
 	b.look(1280, "light")
@@ -496,12 +486,12 @@ func TestDashboardCounts(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--http-password", password)
 	c := dial(t, p.Addr)
-	if got := c.do("RL.RULES", "LOAD", "version: 1\nnamespaces: {shop: [{name: user-api, key: [user], limit: fixed 7/d}]}"); strings.HasPrefix(got, "-") {
+	if got := c.do("RL.RULES", "LOAD", "version: 1\nnamespaces: {shop: [{name: user-api, key: [user], limit: fixed 7/d first}]}"); strings.HasPrefix(got, "-") {
 		t.Fatal(got)
 	}
 	allowed, denied := 0, 0
 	for i := range 500 {
-		for _, words := range [][]string{{"RL.TAKE", fmt.Sprint("k", i%11), "FIXED", "9/d"}, {"RL.CHECK", "shop", "1", "user", fmt.Sprint("u", i%13)}} {
+		for _, words := range [][]string{{"RL.TAKE", fmt.Sprint("k", i%11), "FIXED", "9/d", "FIRST"}, {"RL.CHECK", "shop", "1", "user", fmt.Sprint("u", i%13)}} {
 			if got := c.do(words...); strings.HasPrefix(got, "[:1 ") {
 				denied++
 			} else {

@@ -54,7 +54,7 @@ func TestEnvoy(t *testing.T) {
 	p, addr := envoyPort(t)
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	dial(t, p.Addr).do("RL.RULES", "LOAD", "version: 1\nnamespaces: {edge: [{name: ip, key: [remote_address], limit: fixed 3/d}]}")
+	dial(t, p.Addr).do("RL.RULES", "LOAD", "version: 1\nnamespaces: {edge: [{name: ip, key: [remote_address], limit: fixed 3/d first}]}")
 	conn := dialEnvoy(t, addr)
 	client := rls.NewRateLimitServiceClient(conn)
 	ask := func() *rls.RateLimitResponse {
@@ -97,15 +97,20 @@ func TestEnvoyOnSeveralNodes(t *testing.T) {
 	eventually(t, "the node is ready", func() bool { return get("http://"+follower.HTTPAddr+"/readyz") != "" })
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	leader(t, nodes).ask(t, "RL.RULES", "LOAD", "version: 1\nnamespaces: {edge: {descriptors: [{key: ip, rate_limit: {unit: day, requests_per_unit: 3}}]}}")
+	leader(t, nodes).ask(t, "RL.RULES", "LOAD", "version: 1\nnamespaces: {edge: {descriptors: [{key: ip, rate_limit: {unit: year, requests_per_unit: 3}}]}}")
 	client := rls.NewRateLimitServiceClient(dialEnvoy(t, net.JoinHostPort("127.0.0.1", port)))
 	for left := 2; left >= 0; left-- {
-		out, err := client.ShouldRateLimit(ctx, &rls.RateLimitRequest{Domain: "edge", Descriptors: []*ratelimit.RateLimitDescriptor{descriptor("ip", "a")}})
+		var out *rls.RateLimitResponse
+		var err error
+		eventually(t, "a node leads", func() bool {
+			out, err = client.ShouldRateLimit(ctx, &rls.RateLimitRequest{Domain: "edge", Descriptors: []*ratelimit.RateLimitDescriptor{descriptor("ip", "a")}})
+			return status.Code(err) != codes.Unavailable
+		})
 		if err != nil || out.Statuses[0].LimitRemaining != uint32(left) {
 			t.Fatalf("%v %v, want %d left", out, err, left)
 		}
 	}
-	if got := leader(t, nodes).ask(t, "RL.ENVOY", "edge", "1", "1", "ip", "a"); !strings.HasPrefix(got, "[1 [[1 3 DAY") {
+	if got := leader(t, nodes).ask(t, "RL.ENVOY", "edge", "1", "1", "ip", "a"); !strings.HasPrefix(got, "[1 [[1 3 YEAR") {
 		t.Errorf("the leader says %s", got)
 	}
 }

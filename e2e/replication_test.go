@@ -142,6 +142,14 @@ func leader(t *testing.T, nodes []*raftNode) *raftNode {
 	return at
 }
 
+// roles returns the node of three that leads, and the two others.
+func roles(t *testing.T, nodes []*raftNode) (leads, follows, third *raftNode) {
+	t.Helper()
+	leads = leader(t, nodes)
+	rest := slices.DeleteFunc(slices.Clone(nodes), func(n *raftNode) bool { return n == leads })
+	return leads, rest[0], rest[1]
+}
+
 // usedOf returns how much of the key's burst is used.
 func usedOf(t *testing.T, n *raftNode, limit []string, burst int) int {
 	t.Helper()

@@ -58,13 +58,15 @@ func TestUsers(t *testing.T) {
 	dir := t.TempDir()
 	begin := func() *proc {
 		t.Helper()
-		p := launch(t, options{bin: plainBinary(t), ready: func(p *proc) bool { return answers(p.Addr) && get("http://"+p.HTTPAddr+"/readyz") != "" }}, dir,
-			[]string{"--requirepass", "root-pw", "--http-password", "http-pw", "--appendfsync", "always", "--http-decisions", "yes"})
-		if p == nil {
-			t.Fatal("no port stayed free")
+		o := options{bin: plainBinary(t), ready: func(p *proc) bool { return answers(p.Addr) && get("http://"+p.HTTPAddr+"/readyz") != "" }}
+		for range 3 {
+			if p := launch(t, o, dir, []string{"--requirepass", "root-pw", "--http-password", "http-pw", "--appendfsync", "always", "--http-decisions", "yes"}); p != nil {
+				t.Cleanup(p.Stop)
+				return p
+			}
 		}
-		t.Cleanup(p.Stop)
-		return p
+		t.Fatal("no port stayed free")
+		return nil
 	}
 	p := begin()
 	root := func(words ...string) string { return as(t, p.Addr, "", "root-pw", words...) }
@@ -174,9 +176,7 @@ func TestUsersOfACluster(t *testing.T) {
 	nodes[0].Kill()
 	nodes[0].gone = true
 	nodes = nodes[1:]
-	eventually(t, "another node leads", func() bool {
-		return !strings.HasPrefix(nodes[0].askOnce(t, "ACL", "SETUSER", "late", "on"), "CLUSTERDOWN")
-	})
+	eventually(t, "another node leads", func() bool { return nodes[0].askOnce(t, "ACL", "SETUSER", "late", "on") == "OK" })
 	same("user late on")
 	same("+rl.reset")
 	expect(t, "after the failover", as(t, nodes[0].Addr, "app", "app-pw", "RL.TAKE", "x", "GCRA", "1000/m"), "NOPERM")
@@ -186,7 +186,7 @@ func TestUsersOfACluster(t *testing.T) {
 	nodes[0].Stop()
 	nodes[0].restart(t)
 	same("user late on")
-	expect(t, "a user that is gone", as(t, nodes[0].Addr, "app", "app-pw", "PING"), "WRONGPASS")
+	eventually(t, "the user is gone there, too", func() bool { return strings.HasPrefix(as(t, nodes[0].Addr, "app", "app-pw", "PING"), "WRONGPASS") })
 }
 
 // A client is the user whose name its certificate has.

@@ -11,7 +11,7 @@ const keep = 300; // seconds
 const keepMinutes = 1440;
 const views = Object.fromEntries([overview, rules, rule, caller, trial].map((v) => [v.name, v]));
 let view = null;
-let timer = 0;
+let timer = 0, turn = 0; // turn counts how often Pause was pressed
 let rulesAt = -Infinity, rulesOver = null; // when the counters of rules were asked for, and over what time
 
 // route shows the view that the address names.
@@ -69,6 +69,7 @@ document.addEventListener("limitdb-refresh", () => { rulesAt = -Infinity; refres
 
 $("pause").addEventListener("click", () => {
   page.paused = !page.paused;
+  turn++;
   $("pause").setAttribute("aria-pressed", page.paused);
   set("pause", page.paused ? "Go on" : "Pause");
   if (page.paused) { clearTimeout(timer); head(page.last); } else refresh();
@@ -121,10 +122,12 @@ function show(s) {
 
 async function refresh() {
   clearTimeout(timer);
+  const asked = turn;
   try {
     const over = page.over, counted = performance.now();
     const wanted = over !== rulesOver || counted - rulesAt > 1900 + 2 * page.moreRules; // 50 000 rules are much to ask for
     const s = await call(`state?since=${lastOf(page.samples)}` + (minutesDue() ? `&minutes=${lastOf(page.minutes)}` : "") + (wanted ? `&over=${over}` : ""));
+    if (asked !== turn) return; // somebody has paused meanwhile
     if (wanted) { rulesAt = counted; rulesOver = over; page.rules = s.rules; page.moreRules = s.more_rules; }
     show(s);
     trouble("");

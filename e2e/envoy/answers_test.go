@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -157,7 +159,7 @@ func startTheirs(t *testing.T, dir string) rls.RateLimitServiceClient {
 	t.Helper()
 	redis, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("there is no redis-server")
+		t.Fatal(err)
 	}
 	binary := os.Getenv("LIMITDB_RATELIMIT")
 	if binary == "" {
@@ -219,21 +221,31 @@ func start(t *testing.T, dir string, environ []string, name string, args ...stri
 	})
 }
 
+// patience bounds the wait for a program that starts.
+const patience = 2 * time.Minute
+
+// ports is how many ports freePort has tried.
+var ports int
+
+// freePort returns a port of 127.0.0.1 that nobody listens on. It returns each port once, and none that the kernel gives to clients.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 20_000 {
+		ports++
+		port := strconv.Itoa(10_000 + (os.Getpid()*499+ports)%20_000)
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Fatal("no port is free")
+	return ""
 }
 
 // await waits until a port answers.
 func await(t *testing.T, port string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
 			c.Close()
 			return
@@ -242,14 +254,22 @@ func await(t *testing.T, port string) {
 	t.Fatalf("nobody answers on port %s", port)
 }
 
-// client connects to a gRPC port that answers soon.
+// client connects to a gRPC port, and waits until the service behind it is ready.
 func client(t *testing.T, port string) rls.RateLimitServiceClient {
 	t.Helper()
-	await(t, port)
 	c, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		h, err := healthpb.NewHealthClient(c).Check(context.Background(), &healthpb.HealthCheckRequest{})
+		if err == nil && h.Status == healthpb.HealthCheckResponse_SERVING {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nobody is ready on port %s: %v %v", port, h, err)
+		}
+	}
 	return rls.NewRateLimitServiceClient(c)
 }
