@@ -175,6 +175,9 @@ func (c creds) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, er
 		return raw, i, nil
 	}
 	secure, of, err := c.inner.ServerHandshake(raw)
+	if t, ok := of.(credentials.TLSInfo); ok && err == nil && len(t.State.VerifiedChains) > 0 {
+		i.conn.guest.Certified(t.State.VerifiedChains[0][0].Subject.CommonName)
+	}
 	i.AuthInfo = of
 	return secure, i, err
 }

@@ -31,6 +31,8 @@ type Guest interface {
 	// May returns a context in which Do acts for whoever gives this name and this password, or why they may not decide. given is false without a
 	// password.
 	May(ctx context.Context, user, password []byte, given bool) (context.Context, error)
+	// Certified notes the common name of the certificate that the client has presented and that was verified. It is called before any call.
+	Certified(name string)
 	// Begins notes that a call begins, and returns the time, ns of Unix time.
 	Begins() (now int64)
 	// Waits notes since when a call's message is not whole, 0 if all are.

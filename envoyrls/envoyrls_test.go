@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"math/big"
 	"net"
@@ -45,6 +46,7 @@ type fakeGuest struct {
 	left   bool
 	denies error
 	asked  []string
+	names  []string // of certificates
 }
 
 func (g *fakeGuest) May(ctx context.Context, user, password []byte, given bool) (context.Context, error) {
@@ -56,6 +58,12 @@ func (g *fakeGuest) May(ctx context.Context, user, password []byte, given bool) 
 		g.asked = append(g.asked, "nothing")
 	}
 	return ctx, g.denies
+}
+
+func (g *fakeGuest) Certified(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.names = append(g.names, name)
 }
 
 func (g *fakeGuest) Begins() int64 {
@@ -500,7 +508,7 @@ func certificate(t *testing.T) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "app"}, NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -539,6 +547,34 @@ func TestTLS(t *testing.T) {
 	}
 	if _, err := p.plain().ShouldRateLimit(patient(t), ask("edge", 0, desc())); status.Code(err) != codes.Unavailable {
 		t.Errorf("without TLS: %v", err)
+	}
+}
+
+// TestCertificate shows the name in a client's certificate, if that was verified.
+func TestCertificate(t *testing.T) {
+	own := certificate(t)
+	trusted, err := x509.ParseCertificate(own.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(trusted)
+	for _, c := range []struct {
+		auth tls.ClientAuthType
+		want string
+	}{{tls.VerifyClientCertIfGiven, "app"}, {tls.RequestClientCert, ""}} {
+		p := open(t, func(o *Options) {
+			o.TLS = &tls.Config{Certificates: []tls.Certificate{certificate(t)}, ClientAuth: c.auth, ClientCAs: pool}
+		})
+		for _, with := range [][]tls.Certificate{{own}, nil} {
+			conf := credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: with})
+			if _, err := rls.NewRateLimitServiceClient(p.dial(conf)).ShouldRateLimit(patient(t), ask("edge", 0, desc())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := strings.Join(p.guest.names, " "); got != c.want {
+			t.Errorf("%v: %q", c.auth, got)
+		}
 	}
 }
 

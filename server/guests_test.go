@@ -148,6 +148,48 @@ func TestGuestsAreBounded(t *testing.T) {
 	}
 }
 
+// TestGuestsHaveCertificates asks as the user whose name a certificate has, unless a password is given.
+func TestGuestsHaveCertificates(t *testing.T) {
+	ts := newTestServer(t, "tls-auth-clients-user CN", "requirepass secret")
+	c := ts.client()
+	c.do("AUTH", "secret")
+	c.do("ACL", "SETUSER", "app", "on", "resetpass", "~*", "+@all")
+	c.do("ACL", "SETUSER", "more", "on", ">pw", "~*", "+@all")
+	g, conn := ts.mustEnter("192.0.2.1:5001")
+	g.Certified("app")
+	who := func(user, password, want string) {
+		t.Helper()
+		ctx, err := g.May(t.Context(), []byte(user), []byte(password), password != "")
+		if err != nil {
+			if err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+			return
+		}
+		out, err := ts.Do(ctx, encodeArgs("RL.TAKE", "a", "GCRA", "1000/m")...)
+		if list := c.do("CLIENT", "LIST").Text; err != nil || !strings.HasPrefix(string(out), "*5") || !strings.Contains(list, " user="+want) {
+			t.Errorf("%q %v, want %s in %s", out, err, want, list)
+		}
+	}
+	who("", "", "app")
+	who("more", "pw", "more")
+	who("", "", "app")
+	c.do("ACL", "SETUSER", "app", "off")
+	who("", "", guests.ErrNoPassword.Error())
+	c.do("ACL", "SETUSER", "app", "on")
+	who("", "", "app")
+	if conn.closed {
+		t.Error("the guest was closed")
+	}
+	ts = newTestServer(t, "requirepass secret")
+	c = ts.client()
+	c.do("AUTH", "secret")
+	c.do("ACL", "SETUSER", "app", "on", "resetpass", "~*", "+@all")
+	g, _ = ts.mustEnter("192.0.2.1:5001")
+	g.Certified("app")
+	who("", "", guests.ErrNoPassword.Error())
+}
+
 // TestGuestsAreUsers shows which user a guest is, and closes the guests of a user who is killed or deleted, and only these.
 func TestGuestsAreUsers(t *testing.T) {
 	ts := newTestServer(t)

@@ -57,7 +57,7 @@ func New(o Options) *Server {
 		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.clients.WakeWaiting,
 	})
 	srv.guests = guests.Door{
-		Settings: o.Settings, Clients: srv.clients, Auth: srv.auth, Clock: o.Clock, Log: o.Log, Stopping: &srv.stopping, As: srv.accounts.as,
+		Settings: o.Settings, Clients: srv.clients, Auth: srv.auth, Clock: o.Clock, Log: o.Log, Stopping: &srv.stopping, As: srv.accounts.as, Certified: srv.accounts.certified,
 		Connections: &srv.counters.connections, Rejected: &srv.counters.rejected, Failures: &srv.counters.authFailures,
 	}
 	srv.table = srv.newCommands()

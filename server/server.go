@@ -337,9 +337,12 @@ func (a *Accounts) SignIn(name, password string) *User {
 }
 
 // UserOf returns the user that a client is by the name in its certificate, nil if there is none.
-func (a *Accounts) UserOf(certified string) *User {
-	if r := a.auth.Get(certified); r != nil && r.On() && a.set.TLSClientsUser.Get() == "CN" {
-		return a.user(r)
+func (a *Accounts) UserOf(certified string) *User { return a.user(a.certified(certified)) }
+
+// certified returns the rights of the user of UserOf.
+func (a *Accounts) certified(name string) *users.Rights {
+	if r := a.auth.Get(name); r != nil && r.On() && a.set.TLSClientsUser.Get() == "CN" {
+		return r
 	}
 	return nil
 }
@@ -366,13 +369,18 @@ func (u *User) Valid() bool {
 	return now != nil && now.On()
 }
 
-// as returns a context in which Do acts for a client at an address with these rights, or with those of default if r is nil.
-func (a *Accounts) as(ctx context.Context, r *users.Rights, addr string) context.Context {
-	name := users.Default
+// as returns what makes contexts in which Do acts for a client at an address with these rights, or with those of default if r is nil.
+func (a *Accounts) as(r *users.Rights, addr string) func(context.Context) context.Context {
+	from, user := &origin.Origin{User: users.Default, Addr: addr}, a.user(r)
 	if r != nil {
-		name, ctx = r.Name, a.user(r).In(ctx)
+		from.User = r.Name
 	}
-	return origin.With(ctx, &origin.Origin{User: name, Addr: addr})
+	return func(ctx context.Context) context.Context {
+		if user != nil {
+			ctx = user.In(ctx)
+		}
+		return origin.With(ctx, from)
+	}
 }
 
 // userKey is the key under which a context has its user.

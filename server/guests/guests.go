@@ -27,8 +27,10 @@ type Door struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Stopping *atomic.Bool
-	// As returns a context in which commands from an address have these rights; nil: those of default.
-	As func(ctx context.Context, r *users.Rights, addr string) context.Context
+	// As returns what makes contexts in which commands from an address have these rights; nil: those of default.
+	As func(r *users.Rights, addr string) func(context.Context) context.Context
+	// Certified returns the rights of the user that a client is by the name in its certificate, nil if there is none.
+	Certified func(name string) *users.Rights
 	// Connections, Rejected and Failures count connections, those above maxclients, and wrong passwords.
 	Connections, Rejected, Failures *atomic.Uint64
 }
@@ -47,7 +49,18 @@ type Guest struct {
 	client clients.Client
 	conn   conn
 	knows  atomic.Pointer[auth.Attempt] // what it has given that was right; nil: nothing
+	name   atomic.Pointer[string]       // in its certificate; nil: it has none
+	last   atomic.Pointer[caller]       // of the last call
 }
+
+// caller is who has made a call.
+type caller struct {
+	rights *users.Rights
+	as     func(context.Context) context.Context
+}
+
+// Certified notes the name in the certificate that the guest has presented and that was verified.
+func (g *Guest) Certified(name string) { g.name.Store(&name) }
 
 // Enter lets a connection in, or returns why not. The guest then calls Leave once, when its connection is closed.
 func (d *Door) Enter(c net.Conn, tls bool) (*Guest, error) {
@@ -86,9 +99,15 @@ func (g *Guest) protected() bool {
 }
 
 // May returns a context in which commands have the rights of whoever gives this name and this password, or why there are none. Without a
-// password, given is false.
+// password, given is false: the guest is then the user whose name its certificate has or, if there is none, the user default.
 func (g *Guest) May(ctx context.Context, user, password []byte, given bool) (context.Context, error) {
 	d := g.door
+	if name := g.name.Load(); !given && name != nil {
+		if r := d.Certified(*name); r != nil {
+			g.enter(nil)
+			return g.as(ctx, r), nil
+		}
+	}
 	open := d.Auth.Open()
 	if open && g.protected() {
 		return nil, ErrProtected
@@ -116,8 +135,13 @@ func (g *Guest) May(ctx context.Context, user, password []byte, given bool) (con
 // as returns a context in which commands of the guest have these rights. CLIENT LIST shows whose they are, and the guest is closed if that
 // user is deleted.
 func (g *Guest) as(ctx context.Context, r *users.Rights) context.Context {
-	g.client.User.Store(r)
-	return g.door.As(ctx, r, g.client.Addr())
+	last := g.last.Load()
+	if last == nil || last.rights != r {
+		last = &caller{r, g.door.As(r, g.client.Addr())}
+		g.last.Store(last)
+		g.client.User.Store(r)
+	}
+	return last.as(ctx)
 }
 
 // guess is May for a password that was not right before. Wrong ones cost time, as those of AUTH do.
