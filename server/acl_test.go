@@ -446,13 +446,19 @@ func TestACLLog(t *testing.T) {
 	if got := root.do("ACL", "LOG").Elems; len(got) != 0 {
 		t.Error(got)
 	}
+	root.do("ACL", "SETUSER", "app", "+rl.rules|list")
+	app.do("RL.RULES", "LIST", "shop")
+	if got := root.do("ACL", "LOG").Elems; len(got) != 1 || !strings.Contains(line(got[0]), `"object" "shop"`) {
+		t.Error(got)
+	}
+	root.do("ACL", "LOG", "RESET")
 	app.do("GET", "other")
 	ts.clock.Advance(61 * time.Second)
 	app.do("GET", "other")
 	if got := root.do("ACL", "LOG").Elems; len(got) != 2 {
 		t.Errorf("%d entries after a minute", len(got))
 	}
-	if got := root.do("INFO", "stats").Text; !strings.Contains(got, "acl_access_denied_auth:2\r\nacl_access_denied_cmd:2\r\nacl_access_denied_key:5\r\nacl_access_denied_channel:0\r\n") {
+	if got := root.do("INFO", "stats").Text; !strings.Contains(got, "acl_access_denied_auth:2\r\nacl_access_denied_cmd:2\r\nacl_access_denied_key:6\r\nacl_access_denied_channel:0\r\n") {
 		t.Error(got)
 	}
 }
@@ -552,6 +558,9 @@ func TestRightsOfKnownScripts(t *testing.T) {
 		if got := line(c.who.do("EVAL", source, "1", c.key)); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %s", c.key, got)
 		}
+	}
+	if got := line(plain.do("EVAL", "return {redis.call('INCR',KEYS[1]), redis.call('GET','b:1')}", "1", "a:1")); !strings.HasPrefix(got, "-ERR The user executing the script can't access") {
+		t.Error(got)
 	}
 	if !plain.s.call.Rights.Plain() || limited.s.call.Rights.Plain() {
 		t.Error("which users run scripts in Go")

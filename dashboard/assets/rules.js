@@ -31,7 +31,7 @@ export async function open(params) {
   if (!built) build();
   filter = params.filter || "";
   $("rules-filter").value = filter;
-  if (params.over !== undefined && params.over in windows) page.over = params.over;
+  if (params.over !== undefined && Object.hasOwn(windows, params.over)) page.over = params.over;
   $("rules-over").value = page.over;
   await load();
 }

@@ -48,6 +48,9 @@ func Compile[P ~string | ~[]byte](pattern P) (*Pattern, bool) {
 	return p, true
 }
 
+// Open reports whether the pattern ends in a star: what begins with bytes that match does, too.
+func (p *Pattern) Open() bool { return p.stars[p.last>>6]&(1<<(p.last&63)) != 0 }
+
 // Size returns about how many bytes the pattern takes in memory.
 func (p *Pattern) Size() int { return 128 + 8*(2*p.words+len(p.next)) }
 

@@ -149,5 +149,12 @@ func TestMatchAgreesWithTheSlowOne(t *testing.T) {
 		if got, want := matches(t, pattern, s), slowMatch(pattern, s); got != want {
 			t.Fatalf("%q matches %q: %v, want %v", pattern, s, got, want)
 		}
+		longer := s + rapid.StringOfN(rapid.RuneFrom([]rune(`ab]`)), 1, 4, -1).Draw(t, "more")
+		if p, _ := Compile(pattern); p.Open() && p.Match([]byte(s)) && !p.Match([]byte(longer)) {
+			t.Fatalf("%q is open, matches %q and not %q", pattern, s, longer)
+		}
+		if p, _ := Compile(pattern + "*"); !strings.HasSuffix(pattern, `\`) && !strings.Contains(pattern, "[") && !p.Open() {
+			t.Fatalf("%q is not open", pattern+"*")
+		}
 	})
 }

@@ -53,7 +53,10 @@ func rulesRow(b *Book) row {
 	)
 	all.Flags = spec.Long
 	for i := range all.Rows {
-		if sub := &all.Rows[i]; len(sub.Args) > 0 && sub.Args[0].Name == ns.Name && !sub.Args[0].Optional {
+		switch sub := &all.Rows[i]; {
+		case sub.Name == "LIST":
+			sub.Namespace = 2
+		case len(sub.Args) > 0 && sub.Args[0].Name == ns.Name && !sub.Args[0].Optional:
 			sub.Route = 2
 		}
 	}

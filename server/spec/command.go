@@ -25,6 +25,8 @@ type Command struct {
 	// Route is the position of an argument of a command without keys by which clients of clusters choose the node, as
 	// they do by a key; 0: there is none.
 	Route int
+	// Namespace is the position of a namespace of rules that may be left out; 0: there is none, or it is at Route.
+	Namespace int
 	// Channels says which arguments are channels.
 	Channels ChannelUse
 	// KeyFlagsOf returns the flags of the keys of one call, if calls differ; nil: they don't.

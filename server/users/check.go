@@ -55,8 +55,8 @@ func (r *Rights) Check(c *spec.Command, args [][]byte) Denial {
 }
 
 func (r *Rights) checkKeys(c *spec.Command, args [][]byte) Denial {
-	if c.Route > 0 && c.Route < len(args) {
-		if d := r.CheckNamespace(c, args[c.Route]); d.Reason != Allowed {
+	if at := max(c.Route, c.Namespace); at > 0 && at < len(args) {
+		if d := r.CheckNamespace(c, args[at]); d.Reason != Allowed {
 			return d
 		}
 	}

@@ -202,8 +202,8 @@ func TestCallersOfRules(t *testing.T) {
 		}
 	}
 	check := known.Find([]byte("RL.CHECK"))
-	r, _ := Reset("u", 1).With([]string{"+@all", "~rl:shop:*", "~rl:b:one:*", "%R~rl:ro:*"}, known)
-	for ns, may := range map[string]bool{"shop": true, "shopping": false, "b": false, "ro": false, "": false} {
+	r, _ := Reset("u", 1).With([]string{"+@all", "~rl:shop:*", "~rl:b:one:*", "%R~rl:ro:*", "~*:", "~*p?:", "~r[l]:c:*", "~rl:d:\\*", "~rl:e:[*"}, known)
+	for ns, may := range map[string]bool{"shop": true, "shopping": false, "b": false, "ro": false, "": false, "c": true, "d": false, "e": false} {
 		if got := r.Check(check, [][]byte{nil, []byte(ns), []byte("0")}).Reason == Allowed; got != may {
 			t.Errorf("RL.CHECK %s: %v", ns, got)
 		}

@@ -47,6 +47,9 @@ func (p *channelPattern) match(name []byte) bool {
 	return p.glob.Match(name)
 }
 
+// open reports whether what begins with a name that matches does match, too.
+func (p *channelPattern) open() bool { return p.star || p.glob.Open() }
+
 func (p *channelPattern) cost(n int) int {
 	if p.star {
 		return 1
