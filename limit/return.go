@@ -15,8 +15,8 @@ import (
 //	GCRA, TOKEN, LEAKY  n = min(amount, ⌊(back − now)/E⌋, ⌊ahead/E⌋), TAT −= n·E
 //	TOKEN INTERVAL      n = min(amount, Max·⌈(back − now)/Period⌉, missing)
 //	QUEUE               as GCRA if nobody has come behind, so empty = back; else 0
-//	WARMUP              the permits, and what is left of their debt, if nobody has taken
-//	                    since, so the state expires at back; else 0
+//	WARMUP              the permits, and the time that is still owed for them, if nobody
+//	                    has taken any since, so the state expires at back; else 0
 //	FIXED               n = min(amount, count): the window ends at back
 //	SLIDING             units of the window that began two Periods before back
 //	SEGMENTED           units of the sub-window that leaves at back
