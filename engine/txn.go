@@ -135,7 +135,7 @@ func (t *Txn) prepare(e *core, keys [][]byte) {
 		t.items[i].is(t, uint64(t.places[i]), key)
 		t.order[i] = uint16(i)
 	}
-	t.sort()
+	sortOrder(t)
 	for k, i := range t.order {
 		t.twins = t.twins || k > 0 && t.items[t.order[k-1]].Hash == t.items[i].Hash
 		shard := uint32(t.items[i].Hash >> (64 - e.shardBits))
@@ -149,7 +149,7 @@ func (t *Txn) prepare(e *core, keys [][]byte) {
 const fewItems = 12
 
 // sort sorts the order by the hashes, and items of one hash by their indexes, in which order it is before.
-func (t *Txn) sort() {
+func sortOrder(t *Txn) {
 	if len(t.order) > fewItems {
 		slices.SortFunc(t.order, func(a, b uint16) int {
 			return cmp.Or(cmp.Compare(t.items[a].Hash, t.items[b].Hash), cmp.Compare(a, b))
