@@ -105,15 +105,22 @@ func (d *Dashboard) lastDenials(w http.ResponseWriter, r *http.Request) {
 // maxDenials is how many denials the page of a caller shows, and the list of the last ones.
 const maxDenials = "50"
 
-// key answers with what the server knows of a key.
-func (d *Dashboard) key(w http.ResponseWriter, r *http.Request) {
+// askedKey returns the key that a request names. If it names none, askedKey has answered, and returns false.
+func askedKey(w http.ResponseWriter, r *http.Request) (key string, ok bool) {
 	var q struct{ ID string }
 	if !readJSON(w, r, &q) {
-		return
+		return "", false
 	}
-	key, ok := keyOf(q.ID)
-	if !ok {
+	if key, ok = keyOf(q.ID); !ok {
 		refuse(w, http.StatusBadRequest, "no key is given")
+	}
+	return key, ok
+}
+
+// key answers with what the server knows of a key.
+func (d *Dashboard) key(w http.ResponseWriter, r *http.Request) {
+	key, ok := askedKey(w, r)
+	if !ok {
 		return
 	}
 	c, err := d.Do.caller(r.Context(), key)
@@ -221,13 +228,8 @@ func (do Commands) keyFields(ctx context.Context, namespace, name string) ([]str
 
 // reset forgets a key, or all that a rule knows of a caller.
 func (d *Dashboard) reset(w http.ResponseWriter, r *http.Request) {
-	var q struct{ ID string }
-	if !readJSON(w, r, &q) {
-		return
-	}
-	key, ok := keyOf(q.ID)
+	key, ok := askedKey(w, r)
 	if !ok {
-		refuse(w, http.StatusBadRequest, "no key is given")
 		return
 	}
 	words := []string{"RL.RESET", key}
