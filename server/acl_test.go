@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/known/knowntest"
 	"limitdb/resp"
 )
 
@@ -558,6 +559,21 @@ func TestRightsOfKnownScripts(t *testing.T) {
 		if got := line(c.who.do("EVAL", source, "1", c.key)); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %s", c.key, got)
 		}
+	}
+	// The script of a library that runs in Go: the keys that it names, and those that it comes to by itself.
+	at := slices.IndexFunc(knowntest.Specs(), func(s knowntest.Spec) bool { return s.SHA == "f74233f556d3f99c50b61169cf8aa8d5deb63fb2" }) // ulule/limiter
+	ulule, err := knowntest.Specs()[at].Source("..", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"a:ulule": "[1 60000]", "b:ulule": "-NOPERM"} {
+		if got := line(plain.do("EVAL", ulule, "1", key, "1", "60000")); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", key, got)
+		}
+	}
+	store := (*scriptStore)(&plain.s.call)
+	if _, ok := store.Get([]byte("b:1")); ok {
+		t.Error("a handler is told of a key of another user")
 	}
 	if got := line(plain.do("EVAL", "return {redis.call('INCR',KEYS[1]), redis.call('GET','b:1')}", "1", "a:1")); !strings.HasPrefix(got, "-ERR The user executing the script can't access") {
 		t.Error(got)
