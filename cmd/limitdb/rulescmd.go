@@ -232,7 +232,7 @@ In a namespace with a tree of descriptors, a request has descriptors in place of
 func rulesImportCommand() *cobra.Command {
 	var from string
 	c := &cobra.Command{
-		Use:   "import --from envoy|limitador FILE",
+		Use:   "import --from FORMAT FILE",
 		Short: "Translate the file of another limiter into a file of rules",
 		Long: `Writes a file of rules to standard output, and what cannot be carried over to standard error. The limits
 become FIXED, with the windows that the other limiter has; gcra is smoother.`,
@@ -254,7 +254,7 @@ become FIXED, with the windows that the other limiter has; gcra is smoother.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&from, "from", "", "envoy (its ratelimit service) or limitador")
+	c.Flags().StringVar(&from, "from", "", "the `FORMAT` of the file: envoy (its ratelimit service) or limitador")
 	_ = c.MarkFlagRequired("from") // it is there
 	return c
 }
