@@ -18,6 +18,7 @@ type rulePage struct {
 	Key       []string `json:"key"`
 	Candidate string   `json:"candidate"`
 	Match     []string `json:"match"` // fields, each followed by its pattern
+	Except    []string `json:"except"`
 	Plans     []string `json:"plans"` // plans, each followed by its limit
 	Overrides int64    `json:"overrides"`
 	Cost      string   `json:"cost"`   // the field with the cost
@@ -87,7 +88,7 @@ func listed(namespace string, f fields) rulePage {
 	return rulePage{
 		rule:  rule{Namespace: namespace, Name: f.text("name"), Mode: f.text("mode")},
 		Limit: f.text("limit"), Key: texts(f["key"]), Candidate: f.text("candidate"),
-		Match: texts(f["match"]), Plans: texts(f["plans"]), Overrides: f.int("overrides"), Cost: f.text("cost"), Callers: []topKey{}, Minutes: []minute{},
+		Match: texts(f["match"]), Except: texts(f["except"]), Plans: texts(f["plans"]), Overrides: f.int("overrides"), Cost: f.text("cost"), Callers: []topKey{}, Minutes: []minute{},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 )
 
@@ -119,7 +120,13 @@ func (t *tried) lacks(rule string) (field, wants string) {
 	return "", ""
 }
 
-// example returns a text that matches a pattern of a rule.
+// example returns a text that matches a pattern of a rule, or an address of its networks.
 func example(pattern string) string {
+	if list, ok := strings.CutPrefix(pattern, "["); ok {
+		first := list[:max(0, strings.IndexAny(list, "/,]"))]
+		if _, err := netip.ParseAddr(first); err == nil {
+			return first
+		}
+	}
 	return strings.NewReplacer(`\\`, `\`, `\*`, "*", "*", "").Replace(pattern)
 }

@@ -148,7 +148,7 @@ func (t *Txn) prepare(e *core, keys [][]byte) {
 // fewItems is the most items that are sorted one by one, which is faster for a few.
 const fewItems = 12
 
-// sort sorts the order by the hashes, and items of one hash by their indexes, in which order it is before.
+// sortOrder sorts the order by the hashes, and items of one hash by their indexes, in which order it is before.
 func sortOrder(t *Txn) {
 	if len(t.order) > fewItems {
 		slices.SortFunc(t.order, func(a, b uint16) int {

@@ -228,7 +228,13 @@ func (c *compiler) needs(at *yaml.Node, key []int32, conditions []condition) {
 func (c *compiler) conditions(match []pairDoc) []condition {
 	all := make([]condition, len(match))
 	for i, m := range match {
-		all[i] = condition{c.field(m.name.text), m.name.text, m.value.text, parsePattern(m.value.text)}
+		all[i] = condition{field: c.field(m.name.text), name: m.name.text, text: m.value.text}
+		if m.nets == nil {
+			all[i].pattern = parsePattern(m.value.text)
+			continue
+		}
+		nets := largest(m.nets)
+		all[i].nets = &nets
 	}
 	return all
 }
@@ -394,7 +400,9 @@ func (r *Rule) checksum(before string) [sha256.Size]byte {
 	write := func(args ...any) { fmt.Fprintf(h, "%q\n", fmt.Sprint(args...)) }
 	conditions := func(cs []condition) {
 		for i := range cs {
-			write(cs[i].name, "\x00", cs[i].text)
+			if write(cs[i].name, "\x00", cs[i].text); cs[i].nets != nil {
+				write(cs[i].nets.all)
+			}
 		}
 		write("")
 	}

@@ -95,12 +95,12 @@ func (x *Explanation) Of(r *Rule) Verdict {
 	for i := range r.conditions {
 		c := &r.conditions[i]
 		has := x.q.values[c.field]
-		if has != nil && c.pattern.match(has) {
+		if has != nil && c.match(x.q, has) {
 			continue
 		}
 		v.Field, v.Has, v.Wants = c.name, has, c.text
 		if v.Why = "the field " + c.name + " is missing"; has != nil {
-			v.Why = c.name + " is " + quote(string(has)) + ", not " + cmp.Or(c.text, `""`)
+			v.Why = c.name + " is " + quote(string(has)) + c.refusal(x.q)
 		}
 		return v
 	}
@@ -116,6 +116,17 @@ func (x *Explanation) Of(r *Rule) Verdict {
 		v.Why = first.Name + " comes first in its group"
 	}
 	return v
+}
+
+// refusal says why the value in q is not accepted.
+func (c *condition) refusal(q *Query) string {
+	if c.nets == nil {
+		return ", not " + cmp.Or(c.text, `""`)
+	}
+	if _, ok := q.address(c.field); !ok {
+		return ", which is no IP address"
+	}
+	return ", not in " + c.text
 }
 
 // source says where the terms of the caller come from: see terms.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -91,14 +92,18 @@ type exceptDoc struct {
 	pairs []pairDoc
 }
 
-// pairDoc is a name and a text.
-type pairDoc struct{ name, value spot }
+// pairDoc is a name and a text, or networks.
+type pairDoc struct {
+	name, value spot
+	nets        []netip.Prefix // nil: none
+}
 
 // JSON Schemas of fields that several objects have.
 const (
 	schemaText  = `{"type": ["string", "number", "boolean"]}`
 	schemaName  = `{"type": "string", "pattern": "` + namePattern + `"}`
-	schemaMatch = `{"type": "object", "minProperties": 1, "additionalProperties": ` + schemaText + `}`
+	schemaMatch = `{"type": "object", "minProperties": 1, "additionalProperties": {"oneOf": [` + schemaText + `, ` + schemaNets + `]}}`
+	schemaNets  = `{"type": "array", "minItems": 1, "items": {"type": "string"}, "examples": [["10.0.0.0/8", "2001:db8::/32"]]}`
 	schemaBurst = `{"type": "integer", "minimum": 0}`
 	schemaLimit = `{"type": "string", "examples": ["100/m", "gcra 100/m burst 20", "sliding 500/s", "fixed 1000 calendar day tz Europe/Berlin"]}`
 )
@@ -184,7 +189,7 @@ func ruleRows() []row[ruleDoc] {
 			func(d *decoder, n *yaml.Node, _ *ruleDoc) { d.scalar(n, "description") },
 		},
 		{
-			"match", false, schemaMatch, "The fields that a check must have, with their values; * stands for any bytes.",
+			"match", false, schemaMatch, "The fields that a check must have, with their values; * stands for any bytes, and a list is of networks.",
 			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.match = d.match(n, "match") },
 		},
 		{
@@ -331,7 +336,15 @@ func (d *decoder) key(n *yaml.Node, to *ruleDoc) {
 // match reads the conditions of a rule or an override. kind is the name of their field.
 func (d *decoder) match(n *yaml.Node, kind string) (all []pairDoc) {
 	d.pairs(n, kind, func(key, value *yaml.Node) {
-		p := pairDoc{spot{d.name(key, "the name of a field"), key}, d.spot(d.resolve(value), "the value of "+quote(key.Value))}
+		name := spot{d.name(key, "the name of a field"), key}
+		if value = d.resolve(value); value.Kind == yaml.SequenceNode {
+			all = append(all, d.networks(value, name))
+			return
+		}
+		p := pairDoc{name: name, value: d.spot(value, "the value of "+quote(key.Value))}
+		if likeNetwork(p.value.text) {
+			d.note(value, "%s is compared as a text: for the network, write [%s]", p.value.text, p.value.text)
+		}
 		if len(p.value.text) > glob.MaxPattern {
 			d.fail(value, "the pattern has more than %d bytes", glob.MaxPattern)
 		}
@@ -356,7 +369,7 @@ func readPlans(d *decoder, n *yaml.Node, to *fileDoc) {
 		p := planDoc{name: d.spot(key, "a plan's name")}
 		from := len(d.errs)
 		d.pairs(d.resolve(value), "a plan", func(tier, rate *yaml.Node) {
-			p.tiers = append(p.tiers, pairDoc{spot{d.name(tier, "the name of a plan's limit"), tier}, d.spot(d.resolve(rate), "a plan's limit")})
+			p.tiers = append(p.tiers, pairDoc{name: spot{d.name(tier, "the name of a plan's limit"), tier}, value: d.spot(d.resolve(rate), "a plan's limit")})
 		})
 		within += len(d.errs) - from
 		p.bad = len(d.errs) > from

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
-	"net/netip"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -122,19 +121,10 @@ func appendEscaped(b, v []byte) []byte {
 // form of IPv6 (::ffff:192.0.2.1) is an IPv4 address. A zone (%eth0) is left out. What is no
 // address is appended as it is.
 func appendNetwork(b, v []byte, v4, v6 int) []byte {
-	text := v
-	if i := bytes.IndexByte(v, '%'); i >= 0 {
-		text = v[:i]
-	}
-	if len(text) > len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255") {
+	a, ok := parseAddress(v)
+	if !ok {
 		return appendEscaped(b, v)
 	}
-	// The address keeps no part of the text, since it has no zone.
-	a, err := netip.ParseAddr(unsafe.String(unsafe.SliceData(text), len(text)))
-	if err != nil {
-		return appendEscaped(b, v)
-	}
-	a = a.Unmap()
 	bits := v6
 	if a.Is4() {
 		bits = v4

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"maps"
+	"net/netip"
 	"slices"
 )
 
@@ -19,6 +21,15 @@ type filed struct {
 	field             int32
 	present           []int32
 	forward, backward *node
+	networks          *netIndex
+}
+
+// netIndex is the sets that are filed under networks.
+type netIndex struct {
+	networks
+	sets [][]int32 // of each network
+
+	filing map[netip.Prefix][]int32 // until all are filed
 }
 
 // node is a node of a radix tree. Backward trees have the bytes of the values in reverse.
@@ -34,6 +45,13 @@ type place struct {
 	field int32
 	kind  placeKind
 	text  string
+	nets  *networks // of atNetworks
+}
+
+// alike returns what is counted: how many sets could be filed at such a place.
+func (p place) alike() place {
+	p.nets = nil
+	return p
 }
 
 type placeKind uint8
@@ -43,21 +61,25 @@ const (
 	atExact
 	atBeginning
 	atEnd
+	atNetworks
 )
 
 // place returns where a condition can be filed.
 func (c *condition) place() place {
+	if c.nets != nil {
+		return place{c.field, atNetworks, c.nets.all[0].String(), c.nets}
+	}
 	if value, ok := c.pattern.exact(); ok {
-		return place{c.field, atExact, value}
+		return place{field: c.field, kind: atExact, text: value}
 	}
 	first, last := c.pattern.first(), c.pattern.last()
 	switch {
 	case first == "" && last == "":
-		return place{c.field, atPresence, ""}
+		return place{field: c.field, kind: atPresence}
 	case len(first) >= len(last):
-		return place{c.field, atBeginning, first}
+		return place{field: c.field, kind: atBeginning, text: first}
 	}
-	return place{c.field, atEnd, last}
+	return place{field: c.field, kind: atEnd, text: last}
 }
 
 // makeIndex files n sets of conditions, and of fields that must be there.
@@ -70,10 +92,10 @@ func makeIndex(n int, conditions func(i int) ([]condition, []int32)) index {
 			all[i] = append(all[i], cs[j].place())
 		}
 		for _, f := range needs {
-			all[i] = append(all[i], place{f, atPresence, ""})
+			all[i] = append(all[i], place{field: f, kind: atPresence})
 		}
 		for _, p := range all[i] {
-			count[p]++
+			count[p.alike()]++
 		}
 	}
 	for i, places := range all {
@@ -88,11 +110,16 @@ func makeIndex(n int, conditions func(i int) ([]condition, []int32)) index {
 				}
 				return -1
 			}
-			if count[a] != count[b] {
-				return count[a] - count[b]
+			if n, m := count[a.alike()], count[b.alike()]; n != m {
+				return n - m
 			}
 			return len(b.text) - len(a.text)
 		}))
+	}
+	for i := range x.fields {
+		if n := x.fields[i].networks; n != nil {
+			n.ready()
+		}
 	}
 	return x
 }
@@ -115,7 +142,23 @@ func (x *index) file(id int32, p place) {
 	case atEnd:
 		n := insert(&f.backward, reversed(p.text))
 		n.begins = append(n.begins, id)
+	case atNetworks:
+		if f.networks == nil {
+			f.networks = &netIndex{filing: map[netip.Prefix][]int32{}}
+		}
+		for _, net := range p.nets.all {
+			f.networks.filing[net] = append(f.networks.filing[net], id)
+		}
 	}
+}
+
+// ready is called once all sets are filed.
+func (n *netIndex) ready() {
+	n.networks = makeNetworks(slices.Collect(maps.Keys(n.filing)))
+	for _, net := range n.all {
+		n.sets = append(n.sets, n.filing[net])
+	}
+	n.filing = nil
 }
 
 // insert returns the node of a text, which it makes if need be.
@@ -186,6 +229,22 @@ func (x *index) find(q *Query, found []int32) []int32 {
 		found = append(found, f.present...)
 		found = f.forward.find(v, false, found)
 		found = f.backward.find(v, true, found)
+		if f.networks != nil {
+			found = f.networks.find(q, field, found)
+		}
+	}
+	return found
+}
+
+// find appends the sets of the networks that the address in a field is in. Those of one set do not lie in one another, so
+// it is found once.
+func (n *netIndex) find(q *Query, field int32, found []int32) []int32 {
+	a, ok := q.address(field)
+	if !ok {
+		return found
+	}
+	for at := n.networks.find(a); at >= 0; at = n.within[at] {
+		found = append(found, n.sets[at]...)
 	}
 	return found
 }
@@ -255,7 +314,7 @@ func (r *Rule) shadows(other *Rule) bool {
 func disjoint(a, b []condition) (i, j int) {
 	for i := range a {
 		for j := range b {
-			if a[i].name == b[j].name && a[i].pattern.excludes(&b[j].pattern) {
+			if a[i].name == b[j].name && a[i].excludes(&b[j]) {
 				return i, j
 			}
 		}
@@ -267,8 +326,8 @@ func disjoint(a, b []condition) (i, j int) {
 // needed field of a follows from one of b.
 func covers(a, b []condition, needsA, needsB []string) bool {
 	for i := range a {
-		if !slices.ContainsFunc(b, func(c condition) bool { return c.name == a[i].name && a[i].pattern.covers(&c.pattern) }) &&
-			!(a[i].pattern.any() && slices.Contains(needsB, a[i].name)) {
+		if !slices.ContainsFunc(b, func(c condition) bool { return c.name == a[i].name && a[i].covers(&c) }) &&
+			!(a[i].any() && slices.Contains(needsB, a[i].name)) {
 			return false
 		}
 	}

@@ -2,7 +2,10 @@ package rules
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +15,10 @@ import (
 // The model tries each rule, and matches patterns by trying every way to divide the value.
 
 func modelMatches(pattern, value string) bool {
+	if list, ok := strings.CutPrefix(pattern, "["); ok {
+		bits := modelBits(value)
+		return slices.ContainsFunc(strings.Split(strings.TrimSuffix(list, "]"), ", "), func(n string) bool { return bits != "" && !strings.Contains(value, "/") && strings.HasPrefix(bits, modelBits(n)) })
+	}
 	if pattern == "" {
 		return value == ""
 	}
@@ -22,6 +29,28 @@ func modelMatches(pattern, value string) bool {
 		pattern = pattern[1:]
 	}
 	return value != "" && value[0] == pattern[0] && modelMatches(pattern[1:], value[1:])
+}
+
+// modelBits returns the family of an address or a network and its bits, a digit each; "" for other texts.
+func modelBits(text string) string {
+	text, _, _ = strings.Cut(text, "%")
+	text, bits, some := strings.Cut(text, "/")
+	ip := net.ParseIP(text)
+	all, family := "", "6"
+	if four := ip.To4(); four != nil {
+		ip, family = four, "4"
+	}
+	for _, b := range ip {
+		all += fmt.Sprintf("%08b", b)
+	}
+	if all == "" {
+		return ""
+	}
+	if some {
+		n, _ := strconv.Atoi(bits)
+		all = all[:n]
+	}
+	return family + all
 }
 
 // modelRule is a rule as the model has it.
@@ -73,7 +102,11 @@ func modelFile(rules []modelRule) string {
 	mapping := func(m map[string]string) {
 		b.WriteString("{")
 		for _, name := range slices.Sorted(keys(m)) {
-			fmt.Fprintf(&b, "%s: %q, ", name, m[name])
+			if list, ok := strings.CutPrefix(m[name], "["); ok {
+				fmt.Fprintf(&b, "%s: ['%s'], ", name, strings.ReplaceAll(strings.TrimSuffix(list, "]"), ", ", "', '"))
+			} else {
+				fmt.Fprintf(&b, "%s: %q, ", name, m[name])
+			}
 		}
 		b.WriteString("}")
 	}
@@ -124,6 +157,19 @@ func TestFindsWhatTryingEachFinds(t *testing.T) {
 	field := rapid.SampledFrom([]string{"a", "b", "c"})
 	value := rapid.StringMatching(`[/xy*\\]{0,5}`)
 	pattern := rapid.OneOf(value, rapid.StringMatching(`\*[/xy]{0,3}`), rapid.StringMatching(`[/xy]{0,3}\*[xy]?`), rapid.StringMatching(`[xy]?\*[xy]{1,2}\*[xy]?`))
+	octet := rapid.SampledFrom([]string{"0", "1", "127", "128", "255"})
+	address := rapid.Custom(func(t *rapid.T) string {
+		a := "10.0." + octet.Draw(t, "c") + "." + octet.Draw(t, "d")
+		return rapid.SampledFrom([]string{"", "", "::ffff:", "2001:db8::", "::"}).Draw(t, "form") + a
+	})
+	network := rapid.Custom(func(t *rapid.T) string {
+		a := netip.MustParseAddr(address.Draw(t, "address")).Unmap()
+		return netip.PrefixFrom(a, a.BitLen()-min(a.BitLen(), rapid.SampledFrom([]int{0, 1, 7, 8, 9, 16, 32, 96, 128}).Draw(t, "host"))).Masked().String()
+	})
+	value = rapid.OneOf(value, address, rapid.Custom(func(t *rapid.T) string {
+		return address.Draw(t, "address") + rapid.SampledFrom([]string{"%eth0", ":80", "/32", " "}).Draw(t, "end")
+	}))
+	pattern = rapid.OneOf(pattern, rapid.Map(rapid.SliceOfN(network, 1, 5), func(all []string) string { return "[" + strings.Join(all, ", ") + "]" }))
 	match := func(least int) *rapid.Generator[map[string]string] { return rapid.MapOfN(field, pattern, least, 3) }
 	rapid.Check(t, func(t *rapid.T) {
 		rules := make([]modelRule, rapid.IntRange(1, 12).Draw(t, "rules"))

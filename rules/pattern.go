@@ -9,9 +9,49 @@ import (
 // condition is one field of a match and the values that it accepts.
 type condition struct {
 	field   int32
-	name    string // of the field
-	text    string // the pattern as it was written
+	nets    *networks // that the address must be in; nil: the value must match the pattern
 	pattern pattern
+	name    string // of the field
+	text    string // the pattern or the networks as they were written
+}
+
+// match reports whether the value of the field in q, which is v, is accepted.
+func (c *condition) match(q *Query, v []byte) bool {
+	if c.nets == nil {
+		return c.pattern.match(v)
+	}
+	a, ok := q.address(c.field)
+	return ok && c.nets.has(a)
+}
+
+// any reports whether c accepts every value.
+func (c *condition) any() bool { return c.nets == nil && c.pattern.any() }
+
+// covers reports whether c accepts every value that o accepts. It may be wrong when it returns false, but never when it returns true.
+func (c *condition) covers(o *condition) bool {
+	switch {
+	case c.nets == nil && o.nets == nil:
+		return c.pattern.covers(&o.pattern)
+	case c.nets == nil:
+		return c.pattern.any()
+	case o.nets == nil:
+		return c.nets.hasOnly(&o.pattern)
+	}
+	return c.nets.covers(o.nets)
+}
+
+// excludes reports whether no value is accepted by both. It may return false where that is so.
+func (c *condition) excludes(o *condition) bool {
+	switch {
+	case c.nets == nil && o.nets == nil:
+		return c.pattern.excludes(&o.pattern)
+	case c.nets == nil:
+		_, exact := c.pattern.exact()
+		return exact && !o.nets.hasOnly(&c.pattern)
+	case o.nets == nil:
+		return o.excludes(c)
+	}
+	return c.nets.excludes(o.nets)
 }
 
 // pattern is a value, or literals with stars between them. A star matches any bytes, also none.

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 
@@ -72,6 +73,11 @@ type Query struct {
 	keys      []byte
 	escaped   []byte // how the keys made last have the value of escapedOf, or nil: mostly the next key has it, too
 	escapedOf int32
+
+	// The address of the field before this number; 0: of none.
+	addressOf int32
+	isAddress bool
+	parsed    netip.Addr
 }
 
 // Begin begins a check in a namespace, which must not be nil.
@@ -80,7 +86,7 @@ func (q *Query) Begin(ns *Namespace) {
 		q.values[f] = nil
 	}
 	q.given, q.Charges, q.Unlimited, q.ns = q.given[:0], q.Charges[:0], q.Unlimited[:0], ns
-	q.escaped = nil
+	q.escaped, q.addressOf = nil, 0
 	if n := len(ns.fields); n > len(q.values) {
 		q.values = make([][]byte, n)
 	}
@@ -163,7 +169,7 @@ func (r *Rule) excepts(q *Query) bool { return len(r.except) > 0 && q.holds(r.ex
 func (q *Query) holds(conditions []condition) bool {
 	for i := range conditions {
 		c := &conditions[i]
-		if v := q.values[c.field]; v == nil || !c.pattern.match(v) {
+		if v := q.values[c.field]; v == nil || !c.match(q, v) {
 			return false
 		}
 	}

@@ -73,7 +73,10 @@ const pairs = (list, between) => list.filter((_, i) => i % 2 === 0).map((name, i
 
 // limitOf and matchOf say in words what a rule's limit is, and what requests it is about.
 export const limitOf = (r) => (r.plans.length ? pairs(r.plans, ": ") : r.limit || "unlimited");
-export const matchOf = (r) => (r.match.length ? pairs(r.match, " = ") : "all requests");
+export const matchOf = (r) => (r.match.length ? pairs(r.match, " = ") : "all requests") + (r.except.length ? ", but not " + pairs(r.except, " = ") : "");
+
+// exampleOf returns a value that a pattern accepts, or the first address of networks.
+export const exampleOf = (pattern) => (/^\[[0-9a-f.:]+[/,\]]/i.test(pattern) ? pattern.slice(1).split(/[/,\]]/)[0] : pattern.replaceAll("*", ""));
 
 function row(s, r, c) {
   const href = link("rule", { ns: r.namespace, name: r.name });
