@@ -189,6 +189,7 @@ func (c *compiler) rule(doc *ruleDoc) *Rule {
 	if doc.cost.given() {
 		r.cost, r.costName = c.field(doc.cost.text), doc.cost.text
 	}
+	c.weights(doc, r)
 	c.needs(doc.at, r.key, r.conditions)
 	c.except(doc, r)
 	c.addresses(doc, r)
@@ -282,8 +283,8 @@ func (c *compiler) addresses(doc *ruleDoc, r *Rule) {
 func (c *compiler) limits(doc *ruleDoc, r *Rule) {
 	switch {
 	case doc.unlimited.given():
-		if doc.limit.given() || doc.plan.at != nil || doc.burst.given() || doc.candidate.given() || len(doc.overrides) > 0 {
-			c.fail(doc.unlimited.at, "unlimited does not go with limit, plan, burst, overrides or candidate")
+		if doc.limit.given() || doc.plan.at != nil || doc.burst.given() || doc.candidate.given() || len(doc.overrides) > 0 || len(doc.weights) > 0 {
+			c.fail(doc.unlimited.at, "unlimited does not go with limit, plan, burst, weights, overrides or candidate")
 		}
 		r.terms.unlimited = true
 		return
@@ -421,6 +422,10 @@ func (r *Rule) checksum(before string) [sha256.Size]byte {
 	if len(r.except) > 0 {
 		write("except")
 		conditions(r.except)
+	}
+	for i := range r.weights {
+		write("weights", r.weights[i].times)
+		conditions(r.weights[i].values)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }

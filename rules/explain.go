@@ -19,7 +19,8 @@ type Verdict struct {
 	Has          []byte
 	// Charges are the indexes in Query.Charges of the limits that apply: none if the rule does not limit the caller.
 	Charges []int
-	// From says where the caller's limit comes from: "plan pro", "override 2", or "" for the rule's own.
+	// From says where the caller's limit comes from, "plan pro" or "override 2", and which weights its cost has: "weight 5 of path \"/a\"". It is
+	// "" for the rule's own limit without weights.
 	From string
 }
 
@@ -79,7 +80,7 @@ func (x *Explanation) Matched() int { return len(x.applies) }
 func (x *Explanation) Of(r *Rule) Verdict {
 	v := Verdict{Rule: r, Charges: x.charges[r]}
 	if x.applies[r] {
-		v.From = x.q.source(r)
+		v.From = strings.Join(append(x.q.source(r), r.weighed(x.q)...), ", ")
 		return v
 	}
 	if r.Mode == Off {
@@ -130,15 +131,15 @@ func (c *condition) refusal(q *Query) string {
 }
 
 // source says where the terms of the caller come from: see terms.
-func (q *Query) source(r *Rule) string {
+func (q *Query) source(r *Rule) []string {
 	t, override := q.terms(r)
 	if override >= 0 {
-		return "override " + strconv.Itoa(int(override)+1)
+		return []string{"override " + strconv.Itoa(int(override)+1)}
 	}
 	for _, name := range r.plans.names {
 		if r.plans.byName[name] == t {
-			return "plan " + name
+			return []string{"plan " + name}
 		}
 	}
-	return ""
+	return nil
 }

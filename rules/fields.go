@@ -65,6 +65,7 @@ type ruleDoc struct {
 	plan      planRefDoc
 	burst     spot
 	cost      spot
+	weights   []weightDoc
 	overrides []overrideDoc
 	v4, v6    int // 0: not given
 	ipField   spot
@@ -224,6 +225,10 @@ func ruleRows() []row[ruleDoc] {
 			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.cost = spot{d.name(n, "cost"), n} },
 		},
 		{
+			"weights", false, schemaWeights, "What one unit of the cost counts, by the values of fields. The first value that matches applies; 1 without one.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.weights = d.weights(n) },
+		},
+		{
 			"overrides", false, `{"type": "array", "items": {"$ref": "#/$defs/override"}}`, "Other limits for some callers; the first that matches applies.",
 			func(d *decoder, n *yaml.Node, to *ruleDoc) {
 				d.items(n, "overrides", func(item *yaml.Node) {
@@ -341,12 +346,9 @@ func (d *decoder) match(n *yaml.Node, kind string) (all []pairDoc) {
 			all = append(all, d.networks(value, name))
 			return
 		}
-		p := pairDoc{name: name, value: d.spot(value, "the value of "+quote(key.Value))}
+		p := pairDoc{name: name, value: d.pattern(value, "the value of "+quote(key.Value))}
 		if likeNetwork(p.value.text) {
 			d.note(value, "%s is compared as a text: for the network, write [%s]", p.value.text, p.value.text)
-		}
-		if len(p.value.text) > glob.MaxPattern {
-			d.fail(value, "the pattern has more than %d bytes", glob.MaxPattern)
 		}
 		all = append(all, p)
 	})
@@ -354,6 +356,15 @@ func (d *decoder) match(n *yaml.Node, kind string) (all []pairDoc) {
 		d.fail(n, "%s is empty", kind)
 	}
 	return all
+}
+
+// pattern reads a pattern.
+func (d *decoder) pattern(n *yaml.Node, kind string) spot {
+	s := d.spot(n, kind)
+	if len(s.text) > glob.MaxPattern {
+		d.fail(n, "the pattern has more than %d bytes", glob.MaxPattern)
+	}
+	return s
 }
 
 func (d *decoder) rule(n *yaml.Node) ruleDoc {

@@ -1,7 +1,10 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"net"
 	"net/netip"
 	"slices"
@@ -17,7 +20,9 @@ import (
 func modelMatches(pattern, value string) bool {
 	if list, ok := strings.CutPrefix(pattern, "["); ok {
 		bits := modelBits(value)
-		return slices.ContainsFunc(strings.Split(strings.TrimSuffix(list, "]"), ", "), func(n string) bool { return bits != "" && !strings.Contains(value, "/") && strings.HasPrefix(bits, modelBits(n)) })
+		return slices.ContainsFunc(strings.Split(strings.TrimSuffix(list, "]"), ", "), func(n string) bool {
+			return bits != "" && !strings.Contains(value, "/") && strings.HasPrefix(bits, modelBits(n))
+		})
 	}
 	if pattern == "" {
 		return value == ""
@@ -61,6 +66,28 @@ type modelRule struct {
 	key   []string
 	group int // 0: none
 	over  []map[string]string
+
+	weights []modelWeight // each of another field and pattern, those of a field in a row
+}
+
+type modelWeight struct {
+	field, pattern string
+	times          int64
+}
+
+// cost returns the cost of a check, nil if it does not fit.
+func (r *modelRule) cost(cost int64, fields map[string]string) *big.Int {
+	n, seen := big.NewInt(cost), map[string]bool{}
+	for _, w := range r.weights {
+		if v, ok := fields[w.field]; ok && !seen[w.field] && modelMatches(w.pattern, v) {
+			seen[w.field] = true
+			n.Mul(n, big.NewInt(w.times))
+		}
+	}
+	if !n.IsInt64() {
+		return nil
+	}
+	return n
 }
 
 func (r *modelRule) applies(fields map[string]string) bool {
@@ -81,8 +108,8 @@ func modelHolds(match, fields map[string]string) bool {
 	return true
 }
 
-// modelAll returns the names of the rules that apply, each with the number of its override.
-func modelAll(rules []modelRule, fields map[string]string) (all []string) {
+// modelAll returns the names of the rules that apply, each with the number of its override and its cost. It returns false if a cost does not fit.
+func modelAll(rules []modelRule, cost int64, fields map[string]string) (all []string, ok bool) {
 	taken := 0
 	for i := range rules {
 		r := &rules[i]
@@ -91,9 +118,13 @@ func modelAll(rules []modelRule, fields map[string]string) (all []string) {
 		}
 		taken = r.group
 		over := slices.IndexFunc(r.over, func(m map[string]string) bool { return modelHolds(m, fields) })
-		all = append(all, fmt.Sprintf("%s %d", r.name, over+1))
+		n := r.cost(cost, fields)
+		if n == nil {
+			return nil, false
+		}
+		all = append(all, fmt.Sprintf("%s %d %d", r.name, over+1, n))
 	}
-	return all
+	return all, true
 }
 
 // yaml writes the rules as a file. The limit says which override it is of.
@@ -129,6 +160,17 @@ func modelFile(rules []modelRule) string {
 			b.WriteString("except: ")
 			mapping(r.but)
 			b.WriteString(", ")
+		}
+		for j, w := range r.weights {
+			switch {
+			case j == 0:
+				b.WriteString("weights: {" + w.field + ": {")
+			case w.field != r.weights[j-1].field:
+				b.WriteString("}, " + w.field + ": {")
+			}
+			if fmt.Fprintf(&b, "%q: %d, ", w.pattern, w.times); j == len(r.weights)-1 {
+				b.WriteString("}}, ")
+			}
 		}
 		b.WriteString("overrides: [")
 		for j, o := range r.over {
@@ -169,7 +211,17 @@ func TestFindsWhatTryingEachFinds(t *testing.T) {
 	value = rapid.OneOf(value, address, rapid.Custom(func(t *rapid.T) string {
 		return address.Draw(t, "address") + rapid.SampledFrom([]string{"%eth0", ":80", "/32", " "}).Draw(t, "end")
 	}))
+	plain := pattern
 	pattern = rapid.OneOf(pattern, rapid.Map(rapid.SliceOfN(network, 1, 5), func(all []string) string { return "[" + strings.Join(all, ", ") + "]" }))
+	weight := rapid.Custom(func(t *rapid.T) modelWeight {
+		times := rapid.SampledFrom([]int64{0, 1, 2, 3, 7, 1 << 31, 1 << 62, math.MaxInt64})
+		return modelWeight{field.Draw(t, "field"), plain.Draw(t, "pattern"), times.Draw(t, "times")}
+	})
+	weights := rapid.Map(rapid.SliceOfNDistinct(weight, 0, 4, func(w modelWeight) string { return w.field + w.pattern }), func(all []modelWeight) []modelWeight {
+		all = slices.Clone(all)
+		slices.SortStableFunc(all, func(a, b modelWeight) int { return strings.Compare(a.field, b.field) })
+		return all
+	})
 	match := func(least int) *rapid.Generator[map[string]string] { return rapid.MapOfN(field, pattern, least, 3) }
 	rapid.Check(t, func(t *rapid.T) {
 		rules := make([]modelRule, rapid.IntRange(1, 12).Draw(t, "rules"))
@@ -182,7 +234,7 @@ func TestFindsWhatTryingEachFinds(t *testing.T) {
 			*r = modelRule{
 				name: fmt.Sprint("r", i), match: match(0).Draw(t, "match"), but: match(0).Draw(t, "except"), group: group * (group % 2),
 				key:  rapid.SliceOfNDistinct(field, 0, 2, rapid.ID[string]).Draw(t, "key"),
-				over: rapid.SliceOfN(match(1), 0, 3).Draw(t, "overrides"),
+				over: rapid.SliceOfN(match(1), 0, 3).Draw(t, "overrides"), weights: weights.Draw(t, "weights"),
 			}
 		}
 		set, err := Parse([]byte(modelFile(rules)), nil)
@@ -201,15 +253,17 @@ func TestFindsWhatTryingEachFinds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := q.Match(1); err != nil {
+			cost := rapid.SampledFrom([]int64{0, 1, 1, 2, 1 << 32, math.MaxInt64}).Draw(t, "cost")
+			err := q.Match(cost)
+			if err != nil && !errors.Is(err, ErrFieldWeight) {
 				t.Fatal(err)
 			}
 			var got []string
 			for _, c := range q.Charges {
-				got = append(got, fmt.Sprintf("%s %d", c.Rule.Name, c.Limit.Max-1))
+				got = append(got, fmt.Sprintf("%s %d %d", c.Rule.Name, c.Limit.Max-1, c.Cost))
 			}
-			if want := modelAll(rules, fields); !slices.Equal(got, want) {
-				t.Fatalf("got %v, want %v for %q in\n%s", got, want, fields, modelFile(rules))
+			if want, ok := modelAll(rules, cost, fields); ok != (err == nil) || ok && !slices.Equal(got, want) {
+				t.Fatalf("got %v, %v, want %v, %v for %q in\n%s", got, err, want, ok, fields, modelFile(rules))
 			}
 		}
 	})

@@ -192,6 +192,12 @@ func (q *Query) charge(r *Rule, cost int64) error {
 			cost = n
 		}
 	}
+	if len(r.weights) > 0 && cost != 0 {
+		var err error
+		if cost, err = q.weigh(r, cost); err != nil {
+			return err
+		}
+	}
 	role := Enforced
 	if r.Mode == Shadow {
 		role = Shadowed

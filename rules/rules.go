@@ -158,6 +158,7 @@ type Rule struct {
 	v4, v6     int         // bits of the networks
 	cost       int32       // the field with the cost; -1: none
 	costName   string
+	weights    []weight
 	stem       string // what the keys of the callers begin with, see identity.go
 
 	terms     terms // of callers without an override

@@ -2,7 +2,7 @@
 import { $, make, set, fill, call, count, exact, percent, link, tryLink, page, sure, trouble, terms } from "./page.js";
 import { Chart } from "./charts.js";
 import { bar } from "./overview.js";
-import { mode, limitOf, matchOf, exampleOf } from "./rules.js";
+import { mode, limitOf, matchOf, weightsOf, exampleOf } from "./rules.js";
 import { differences } from "./diff.js";
 
 export const name = "rule";
@@ -73,7 +73,7 @@ function draw() {
   if (!document.activeElement || !document.activeElement.closest("#rule-facts select")) {
     fill($("rule-facts"), terms([
       ["Limit", make("code", {}, limitOf(r))], r.overrides ? ["Overrides", exact(r.overrides)] : null,
-      ["Matches", matchOf(r)], ["One limit for", r.key.length ? "each " + r.key.join(", ") : "all callers together"], r.cost ? ["Cost", "in the field " + r.cost] : null, ["Mode", mode(page.last, r)],
+      ["Matches", matchOf(r)], ["One limit for", r.key.length ? "each " + r.key.join(", ") : "all callers together"], r.cost ? ["Cost", "in the field " + r.cost] : null, r.weights.length ? ["Weights", weightsOf(r)] : null, ["Mode", mode(page.last, r)],
       ["Kept", r.source === "file" ? "in the rules file: change it there" : r.source === "command" ? "with the data, by commands" : ""],
     ]), make("p", { class: "line" }, make("a", { class: "button", href: tryLink(r.namespace, [...r.key.map((k) => [k, ""]), ...r.match.filter((_, i) => i % 2 === 0).map((f, i) => [f, exampleOf(r.match[2 * i + 1])])]) }, "Try a request")));
   }

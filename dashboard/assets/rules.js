@@ -75,6 +75,12 @@ const pairs = (list, between) => list.filter((_, i) => i % 2 === 0).map((name, i
 export const limitOf = (r) => (r.plans.length ? pairs(r.plans, ": ") : r.limit || "unlimited");
 export const matchOf = (r) => (r.match.length ? pairs(r.match, " = ") : "all requests") + (r.except.length ? ", but not " + pairs(r.except, " = ") : "");
 
+// weightsOf says what a unit of the cost counts, the first of many.
+export const weightsOf = (r) => {
+  const all = r.weights.map((w, i) => (i % 3 === 2 ? `${w} for ${r.weights[i - 2]} = ${r.weights[i - 1]}` : "")).filter(Boolean);
+  return all.slice(0, 8).join(", ") + (all.length > 8 ? ` and ${all.length - 8} more` : "");
+};
+
 // exampleOf returns a value that a pattern accepts, or the first address of networks.
 export const exampleOf = (pattern) => (/^\[[0-9a-f.:]+[/,\]]/i.test(pattern) ? pattern.slice(1).split(/[/,\]]/)[0] : pattern.replaceAll("*", ""));
 

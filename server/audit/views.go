@@ -81,6 +81,7 @@ type (
 		Plans     []string `json:"plans,omitempty"`
 		Overrides int      `json:"overrides,omitempty"`
 		Cost      string   `json:"cost,omitempty"`
+		Weights   int      `json:"weights,omitempty"`
 	}
 )
 
@@ -110,7 +111,7 @@ func (v *Views) rule(namespace, name string) any {
 	}
 	shown := rule{
 		Mode: r.Mode.String(), Limit: r.Limit(), Key: slices.Clip(r.Key()), Match: r.Match(), Except: r.Except(), Candidate: r.Candidate(),
-		Overrides: r.Overrides(), Cost: r.Cost(),
+		Overrides: r.Overrides(), Cost: r.Cost(), Weights: len(r.Weights()) / 3,
 	}
 	for name, limit := range r.Plans() {
 		shown.Plans = append(shown.Plans, name+": "+limit)

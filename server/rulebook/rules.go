@@ -237,7 +237,7 @@ func list(b *Book, c *call) {
 			plans = append(plans, name, limit)
 		}
 		c.Fields("name", r.Name, "mode", r.Mode.String(), "limit", r.Limit(), "key", r.Key(), "candidate", r.Candidate(),
-			"match", r.Match(), "except", r.Except(), "plans", plans, "overrides", r.Overrides(), "cost", r.Cost())
+			"match", r.Match(), "except", r.Except(), "plans", plans, "overrides", r.Overrides(), "cost", r.Cost(), "weights", r.Weights())
 	}, nil)
 }
 
