@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"bytes"
 	"math"
 	"math/bits"
 	"strconv"
@@ -48,6 +49,16 @@ func parseTime(word []byte, bare bool, bad error) (int64, error) {
 // word.
 func ParseTime(word []byte) (ns int64, err error) {
 	return parseSpan(word, false, ErrTime)
+}
+
+// ParseRate reads how many are allowed and the period, in ns, of a rate in one word: 100/m, 5/10s. The errors are ErrMax, ErrPeriod and ErrOverflow, with
+// what is wrong of the word.
+func ParseRate(word []byte) (most, period int64, err error) {
+	count, rest, _ := bytes.Cut(word, []byte("/"))
+	if most, err = parseInt(count, ErrMax); err == nil {
+		period, err = parsePeriod(rest, true)
+	}
+	return most, period, err
 }
 
 // parseSpan reads a time of 0 or more.

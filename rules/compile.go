@@ -283,8 +283,8 @@ func (c *compiler) addresses(doc *ruleDoc, r *Rule) {
 func (c *compiler) limits(doc *ruleDoc, r *Rule) {
 	switch {
 	case doc.unlimited.given():
-		if doc.limit.given() || doc.plan.at != nil || doc.burst.given() || doc.candidate.given() || len(doc.overrides) > 0 || len(doc.weights) > 0 {
-			c.fail(doc.unlimited.at, "unlimited does not go with limit, plan, burst, weights, overrides or candidate")
+		if doc.limit.given() || doc.limitFrom.given() || doc.plan.at != nil || doc.burst.given() || doc.candidate.given() || len(doc.overrides) > 0 || len(doc.weights) > 0 {
+			c.fail(doc.unlimited.at, "unlimited does not go with limit, limit_from, plan, burst, weights, overrides or candidate")
 		}
 		r.terms.unlimited = true
 		return
@@ -292,9 +292,10 @@ func (c *compiler) limits(doc *ruleDoc, r *Rule) {
 		c.plan(doc, r)
 	case doc.limit.given():
 		r.terms = c.terms(doc.limit, doc.burst)
-	case !doc.bad:
+	case !doc.bad && !doc.limitFrom.given():
 		c.fail(doc.at, "rule %s needs a limit, a plan, or unlimited", quote(r.Name))
 	}
+	c.limitFrom(doc, r)
 	if doc.candidate.given() {
 		t := c.terms(doc.candidate, spot{})
 		r.candidate = &t
@@ -422,6 +423,9 @@ func (r *Rule) checksum(before string) [sha256.Size]byte {
 	if len(r.except) > 0 {
 		write("except")
 		conditions(r.except)
+	}
+	if r.from != nil {
+		write("limit_from", r.from.name, "\x00", r.from.text)
 	}
 	for i := range r.weights {
 		write("weights", r.weights[i].times)

@@ -19,7 +19,7 @@ type Verdict struct {
 	Has          []byte
 	// Charges are the indexes in Query.Charges of the limits that apply: none if the rule does not limit the caller.
 	Charges []int
-	// From says where the caller's limit comes from, "plan pro" or "override 2", and which weights its cost has: "weight 5 of path \"/a\"". It is
+	// From says where the caller's limit comes from, "plan pro", "override 2" or "limit_from quota", and which weights its cost has: "weight 5 of path \"/a\"". It is
 	// "" for the rule's own limit without weights.
 	From string
 }
@@ -135,6 +135,11 @@ func (q *Query) source(r *Rule) []string {
 	t, override := q.terms(r)
 	if override >= 0 {
 		return []string{"override " + strconv.Itoa(int(override)+1)}
+	}
+	if r.from != nil {
+		if source := r.from.source(q); source != "" {
+			return []string{source}
+		}
 	}
 	for _, name := range r.plans.names {
 		if r.plans.byName[name] == t {

@@ -64,6 +64,8 @@ type ruleDoc struct {
 	unlimited spot
 	plan      planRefDoc
 	burst     spot
+	limitFrom spot
+	atMost    spot
 	cost      spot
 	weights   []weightDoc
 	overrides []overrideDoc
@@ -219,6 +221,14 @@ func ruleRows() []row[ruleDoc] {
 		{
 			"burst", false, schemaBurst, "BURST of the limit, or of the plans' limits that have none.",
 			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.burst = d.burst(n) },
+		},
+		{
+			"limit_from", false, schemaName, "The field with the limit that a request brings: a count or a rate, such as 100 or 100/m. Needs at_most.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.limitFrom = spot{d.name(n, "limit_from"), n} },
+		},
+		{
+			"at_most", false, schemaLimit, "The largest limit that a request may bring, whose algorithm and options it has.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.atMost = d.spot(n, "at_most") },
 		},
 		{
 			"cost", false, schemaName, "The field with the cost. A check without it costs what COST says, or 1.",

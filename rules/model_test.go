@@ -67,6 +67,7 @@ type modelRule struct {
 	group int // 0: none
 	over  []map[string]string
 
+	from    bool          // the request brings its limit in the field q
 	weights []modelWeight // each of another field and pattern, those of a field in a row
 }
 
@@ -108,7 +109,14 @@ func modelHolds(match, fields map[string]string) bool {
 	return true
 }
 
-// modelAll returns the names of the rules that apply, each with the number of its override and its cost. It returns false if a cost does not fit.
+// modelBrought has the limits that values bring, at most 1000/m; "" for an error.
+var modelBrought = map[string]string{
+	"5": "GCRA 5/m", "7/m": "GCRA 7/m", "3/2h": "GCRA 3/2h", "1000": "GCRA 1000/m", "1001": "GCRA 1000/m", "1001/h": "GCRA 1000/m", "17/s": "GCRA 1000/m", "16/s": "GCRA 16/s",
+	"0": "GCRA 0/m", "9223372036854775807/h": "GCRA 1000/m", "": "", "x": "", "-1": "", "1/x": "", "1/": "", "/m": "", "1 m": "", "9223372036854775808": "", "1/0s": "", "gcra 1/m": "",
+}
+
+// modelAll returns the names of the rules that apply, each with its limit and its cost. The limit of the override i is i + 1 a minute. It returns false if a
+// cost does not fit, or a limit cannot be read.
 func modelAll(rules []modelRule, cost int64, fields map[string]string) (all []string, ok bool) {
 	taken := 0
 	for i := range rules {
@@ -118,11 +126,14 @@ func modelAll(rules []modelRule, cost int64, fields map[string]string) (all []st
 		}
 		taken = r.group
 		over := slices.IndexFunc(r.over, func(m map[string]string) bool { return modelHolds(m, fields) })
-		n := r.cost(cost, fields)
-		if n == nil {
+		n, l := r.cost(cost, fields), fmt.Sprintf("GCRA %d/m", over+2)
+		if v, ok := fields["q"]; r.from && ok && over < 0 {
+			l = modelBrought[v]
+		}
+		if n == nil || l == "" {
 			return nil, false
 		}
-		all = append(all, fmt.Sprintf("%s %d %d", r.name, over+1, n))
+		all = append(all, fmt.Sprintf("%s %s %d", r.name, l, n))
 	}
 	return all, true
 }
@@ -160,6 +171,9 @@ func modelFile(rules []modelRule) string {
 			b.WriteString("except: ")
 			mapping(r.but)
 			b.WriteString(", ")
+		}
+		if r.from {
+			b.WriteString("limit_from: q, at_most: 1000/m, ")
 		}
 		for j, w := range r.weights {
 			switch {
@@ -235,6 +249,7 @@ func TestFindsWhatTryingEachFinds(t *testing.T) {
 				name: fmt.Sprint("r", i), match: match(0).Draw(t, "match"), but: match(0).Draw(t, "except"), group: group * (group % 2),
 				key:  rapid.SliceOfNDistinct(field, 0, 2, rapid.ID[string]).Draw(t, "key"),
 				over: rapid.SliceOfN(match(1), 0, 3).Draw(t, "overrides"), weights: weights.Draw(t, "weights"),
+				from: rapid.Bool().Draw(t, "limit from"),
 			}
 		}
 		set, err := Parse([]byte(modelFile(rules)), nil)
@@ -247,6 +262,9 @@ func TestFindsWhatTryingEachFinds(t *testing.T) {
 		var q Query
 		for range 20 {
 			fields := rapid.MapOfN(field, value, 0, 3).Draw(t, "fields")
+			if rapid.Bool().Draw(t, "a limit") {
+				fields["q"] = rapid.SampledFrom(slices.Sorted(keys(modelBrought))).Draw(t, "quota")
+			}
 			q.Begin(set.Namespace([]byte("n")))
 			for name, v := range fields {
 				if err := q.Add([]byte(name), []byte(v)); err != nil {
@@ -255,12 +273,12 @@ func TestFindsWhatTryingEachFinds(t *testing.T) {
 			}
 			cost := rapid.SampledFrom([]int64{0, 1, 1, 2, 1 << 32, math.MaxInt64}).Draw(t, "cost")
 			err := q.Match(cost)
-			if err != nil && !errors.Is(err, ErrFieldWeight) {
+			if err != nil && !errors.Is(err, ErrFieldWeight) && !errors.Is(err, ErrFieldLimit) {
 				t.Fatal(err)
 			}
 			var got []string
 			for _, c := range q.Charges {
-				got = append(got, fmt.Sprintf("%s %d %d", c.Rule.Name, c.Limit.Max-1, c.Cost))
+				got = append(got, fmt.Sprintf("%s %s %d", c.Rule.Name, c.Limit, c.Cost))
 			}
 			if want, ok := modelAll(rules, cost, fields); ok != (err == nil) || ok && !slices.Equal(got, want) {
 				t.Fatalf("got %v, %v, want %v, %v for %q in\n%s", got, err, want, ok, fields, modelFile(rules))

@@ -52,7 +52,8 @@ type Charge struct {
 	// Key is the caller's, valid until the next Match.
 	Key []byte
 
-	start, end int // of Key in Query.keys
+	start, end int   // of Key in Query.keys
+	brought    int32 // Limit is in Query.brought, before this index; 0: it is not
 }
 
 // Query is a check in progress. The zero value is ready for Begin.
@@ -73,6 +74,7 @@ type Query struct {
 	keys      []byte
 	escaped   []byte // how the keys made last have the value of escapedOf, or nil: mostly the next key has it, too
 	escapedOf int32
+	brought   []limit.Limit // by the request
 
 	// The address of the field before this number; 0: of none.
 	addressOf int32
@@ -122,7 +124,7 @@ func fieldError[T string | []byte](name T, err error) error {
 func (q *Query) Match(cost int64) error {
 	q.found = q.ns.index.find(q, q.found[:0])
 	sort(q.found)
-	q.keys, q.escaped = q.keys[:0], nil
+	q.keys, q.brought, q.escaped = q.keys[:0], q.brought[:0], nil
 	taken := int32(0) // the last group that has a rule
 	for _, id := range q.found {
 		r := q.ns.rules[id]
@@ -134,21 +136,24 @@ func (q *Query) Match(cost int64) error {
 			return err
 		}
 	}
+	q.settle()
+	return nil
+}
+
+// settle gives the charges what lies in buffers, once these grow no more.
+func (q *Query) settle() {
 	for i := range q.Charges {
 		c := &q.Charges[i]
-		c.Key = q.keys[c.start:c.end:c.end]
+		if c.Key = q.keys[c.start:c.end:c.end]; c.brought > 0 {
+			c.Limit = &q.brought[c.brought-1]
+		}
 	}
-	return nil
 }
 
 // Found returns a copy of what Match has found: Charges, with keys that stay valid, and Unlimited.
 func (q *Query) Found() Query {
-	found := Query{Charges: slices.Clone(q.Charges), Unlimited: slices.Clone(q.Unlimited)}
-	keys := slices.Clone(q.keys)
-	for i := range found.Charges {
-		c := &found.Charges[i]
-		c.Key = keys[c.start:c.end:c.end]
-	}
+	found := Query{Charges: slices.Clone(q.Charges), Unlimited: slices.Clone(q.Unlimited), keys: slices.Clone(q.keys), brought: slices.Clone(q.brought)}
+	found.settle()
 	return found
 }
 
@@ -203,6 +208,11 @@ func (q *Query) charge(r *Rule, cost int64) error {
 		role = Shadowed
 	}
 	q.add(r, role, t, cost, t.family)
+	if r.from != nil && override < 0 {
+		if err := q.bring(r.from); err != nil {
+			return err
+		}
+	}
 	if r.candidate != nil && override < 0 {
 		q.add(r, Candidate, r.candidate, cost, r.candidate.family-'a'+'A')
 	}

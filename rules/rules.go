@@ -163,6 +163,7 @@ type Rule struct {
 
 	terms     terms // of callers without an override
 	plans     plans
+	from      *limitFrom // nil: requests bring no limit
 	overrides []override
 	exempt    index // of the overrides' conditions
 	candidate *terms

@@ -82,6 +82,8 @@ type (
 		Overrides int      `json:"overrides,omitempty"`
 		Cost      string   `json:"cost,omitempty"`
 		Weights   int      `json:"weights,omitempty"`
+		LimitFrom string   `json:"limit_from,omitempty"`
+		AtMost    string   `json:"at_most,omitempty"`
 	}
 )
 
@@ -113,6 +115,7 @@ func (v *Views) rule(namespace, name string) any {
 		Mode: r.Mode.String(), Limit: r.Limit(), Key: slices.Clip(r.Key()), Match: r.Match(), Except: r.Except(), Candidate: r.Candidate(),
 		Overrides: r.Overrides(), Cost: r.Cost(), Weights: len(r.Weights()) / 3,
 	}
+	shown.LimitFrom, shown.AtMost = r.LimitFrom()
 	for name, limit := range r.Plans() {
 		shown.Plans = append(shown.Plans, name+": "+limit)
 	}

@@ -236,8 +236,10 @@ func list(b *Book, c *call) {
 		for name, limit := range r.Plans() {
 			plans = append(plans, name, limit)
 		}
+		from, atMost := r.LimitFrom()
 		c.Fields("name", r.Name, "mode", r.Mode.String(), "limit", r.Limit(), "key", r.Key(), "candidate", r.Candidate(),
-			"match", r.Match(), "except", r.Except(), "plans", plans, "overrides", r.Overrides(), "cost", r.Cost(), "weights", r.Weights())
+			"match", r.Match(), "except", r.Except(), "plans", plans, "overrides", r.Overrides(), "cost", r.Cost(), "weights", r.Weights(),
+			"limit_from", from, "at_most", atMost)
 	}, nil)
 }
 
