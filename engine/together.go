@@ -29,6 +29,9 @@ type Together struct {
 	// grant. A denial of theirs shows in its decision, and moves its key to the pace of
 	// a limit that was raised, so that its Wait is true. nil means none.
 	Soft []bool
+	// Leases has the requests for leases: where one is not nil, the key has leases, and the limit and the cost are not looked at. nil means none.
+	// No two keys with leases are the same.
+	Leases []*limit.Lease
 	// CountDenied has each limit with that option count its own denials, as Take counts
 	// them, although nothing is taken. Without it none counts.
 	CountDenied bool
@@ -44,6 +47,14 @@ type Together struct {
 
 // soft reports whether the limit at an index cannot deny.
 func (r *Together) soft(at int) bool { return r.Soft != nil && r.Soft[at] }
+
+// lease returns the lease that is asked for at an index, or nil.
+func (r *Together) lease(at int) *limit.Lease {
+	if r.Leases == nil {
+		return nil
+	}
+	return r.Leases[at]
+}
 
 // Worst returns the index of the decision that denies for the longest time and is
 // not soft, or -1. A denial for ever is the longest.

@@ -212,6 +212,35 @@ func (it *item) lease(l *limit.Lease, d *limit.Decision) error {
 	return nil
 }
 
+// peekLease answers as lease would, and changes nothing.
+func (it *item) peekLease(l *limit.Lease, d *limit.Decision) error {
+	t := it.t
+	state, err := it.stateOf(limit.LEASE)
+	if err != nil {
+		return err
+	}
+	if err := limit.PeekLease(l, state, t.now, d); err != nil {
+		return err
+	}
+	if q, held := it.held(); held && !l.Renews(state, t.now) {
+		if !d.Limited {
+			err = standLease(l, state, t.now, d)
+		}
+		behind(t.now, q, d)
+	}
+	return err
+}
+
+// free says how much may be leased.
+func (it *item) free(l *limit.Lease, d *limit.Decision) error {
+	state, err := it.stateOf(limit.LEASE)
+	if err == nil {
+		err = limit.DenyLease(l, state, it.t.now, d)
+	}
+	d.Limited, d.Wait = false, limit.Never
+	return err
+}
+
 // countDenial counts a denial in a limit with CountDenied. d is the decision, and
 // becomes one that includes what is counted.
 func (it *item) countDenial(l *limit.Limit, cost int64, d *limit.Decision) error {

@@ -121,7 +121,7 @@ func (all *together) decideNow() (at int, err error) {
 	}
 	if a != nil && a.leaves && at < 0 { // it would be granted
 		at = max(0, r.index(a.w.Key()))
-		if err := t.part(at).deny(&Request{Limit: r.Limits[at]}, &r.Decisions[at]); err != nil {
+		if err := t.part(at).deny(&Request{Limit: r.Limits[at], Lease: r.lease(at)}, &r.Decisions[at]); err != nil {
 			return at, err
 		}
 		limited = true
@@ -220,6 +220,12 @@ func (all *together) decidePart(it *item, i int) error {
 	}
 	it.earlier = it.written
 	l, d := &r.Limits[i], &r.Decisions[i]
+	if lease := r.lease(i); lease != nil {
+		if r.Peek || it.earlier {
+			return it.peekLease(lease, d)
+		}
+		return it.lease(lease, d)
+	}
 	if r.Peek || it.earlier {
 		return it.peek(uncounted(l, &all.t.uncounted), r.Costs[i], d)
 	}
@@ -268,7 +274,13 @@ func (all *together) conclude(at int) (int, error) {
 			if !r.Peek && !it.earlier {
 				it.retract(false)
 			}
-			err = it.peek(l, 0, d)
+			if lease := r.lease(i); lease != nil {
+				err = it.free(lease, d)
+			} else {
+				err = it.peek(l, 0, d)
+			}
+		case it.earlier && !r.Peek && r.lease(i) != nil:
+			err = it.lease(r.lease(i), d)
 		case it.earlier && !r.Peek:
 			err = it.decide(l, r.Costs[i], all.most(i), d)
 		}
@@ -309,9 +321,19 @@ func (all *together) countDenials(at int) (int, error) {
 }
 
 // RefundAll gives r.Costs[i] back to r.Keys[i] under r.Limits[i] for all i, each as
-// Refund does, and counts one refund.
+// Refund does, and counts one refund. Leases stay as they are.
 func (t *Txn) RefundAll(r *Together) error {
 	for i, key := range r.Keys {
+		if lease := r.lease(i); lease != nil {
+			it, err := t.current(key)
+			if err == nil {
+				err = it.free(lease, &r.Decisions[i])
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		if err := t.Refund(key, &r.Limits[i], r.Costs[i], &r.Decisions[i]); err != nil {
 			return err
 		}
