@@ -33,5 +33,13 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"count-of-a-step-that-begins-again", "txn.go", "t.gate, t.counts, t.held, t.asking = nil, [outcomes]uint32{}, [holdFigures]uint32{}, nil", "t.gate, t.asking = nil, nil", "TestStepThatBeginsAgain"},
 		{"waiter-of-a-step-that-begins-again", "txn_decide.go", "t.counts, t.held, t.asking = [outcomes]uint32{}, [holdFigures]uint32{}, nil", "t.counts = [outcomes]uint32{}", "TestStepThatBeginsAgain"},
 		{"decision-of-a-step-that-begins-again", "txn_decide.go", "		it.revert()\n		it.hasUnder, it.allowed, it.denied, it.touched, it.used = false, 0, 0, false, false\n", "		_ = it\n", "TestStepThatBeginsAgain"},
+		{"hold-settled-twice", "hold.go", "	if e.Settled() {\n		s.Again", "	if e.Status > hold.Cancelled {\n		s.Again", "TestHoldsModel"},
+		{"hold-that-is-sent-again-taken-again", "hold.go", "	if set.Find(t.now, r.Hold.ID, &e) {", "	if set.Find(t.now, r.Hold.ID, &e) && !e.Live(t.now) {", "TestHoldsModel"},
+		{"estimate-returned-twice", "hold.go", "giveBackOf(it, &l, e, e.Amount, void, *buf)", "giveBackOf(it, &l, e, 2*e.Amount, void, *buf)", "TestHoldsModel"},
+		{"estimate-returned-and-still-counted", "hold.go", "		e.Back, e.Amount = e.Amount, e.Amount-back\n", "		e.Back = e.Amount - 0*back\n", "TestHoldsModel"},
+		{"hold-that-survives-its-cancel", "hold.go", "	set.Change(&t.holds, t.now, &e)\n	if", "	if as == hold.Cancelled {\n		return nil\n	}\n	set.Change(&t.holds, t.now, &e)\n	if", "TestHoldsModel"},
+		{"cancel-that-stops-no-later-hold", "hold.go", "		e = hold.Entry{ID: id, Status: hold.Cancelled, Until: t.now + Remembered, Amount: cancelledFirst}\n", "		if e.Until = 0; e.Until == 0 {\n			return nil\n		}\n", "TestHoldsModel"},
+		{"return-after-the-window", "hold.go", "it.t.now, e.Back, amount, dst)", "it.t.now, max(e.Back, it.t.now+1), amount, dst)", "TestHoldsModel"},
+		{"return-after-a-reset", "hold.go", "	if e.Taken() <= void || amount == 0 {", "	if e.Taken() <= void-1<<62 || amount == 0 {", "TestHoldsModel"},
 	})
 }
