@@ -126,7 +126,8 @@ func (h *holder) do(words ...string) (v resp.Value, err error) {
 // hold makes a hold, and reports by which error it was refused.
 func (h *holder) hold(one *heldID, limit []string, ttl time.Duration, whenOver string) (refused string, err error) {
 	v, err := h.do(slices.Concat([]string{"RL.HOLD", one.key}, limit, []string{
-		"COST", strconv.FormatInt(one.amount, 10), "TTL", strconv.FormatInt(ttl.Milliseconds(), 10), "ID", one.id, "ONEXPIRE", whenOver})...)
+		"COST", strconv.FormatInt(one.amount, 10), "TTL", strconv.FormatInt(ttl.Milliseconds(), 10), "ID", one.id, "ONEXPIRE", whenOver,
+	})...)
 	switch {
 	case err != nil:
 		return "", err

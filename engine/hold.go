@@ -128,7 +128,7 @@ func (it *item) hold(r *Request, a *asking, d *limit.Decision) (granted int64, e
 	var e hold.Entry
 	if set.Find(t.now, r.Hold.ID, &e) {
 		if err = again(t, &e, r.Hold, &r.Limit, r.Cost); err == nil {
-			err = it.grantAgain(&r.Limit, d)
+			err = grantAgain(it, &r.Limit, d)
 		}
 		if err != nil {
 			return 0, err
@@ -188,7 +188,7 @@ func again(t *Txn, e *hold.Entry, h *Hold, l *limit.Limit, cost int64) error {
 }
 
 // grantAgain makes *d the answer to a request that is granted again.
-func (it *item) grantAgain(l *limit.Limit, d *limit.Decision) error {
+func grantAgain(it *item, l *limit.Limit, d *limit.Decision) error {
 	err := it.peek(l, 0, d)
 	d.Limited, d.Wait = false, limit.Never
 	return err

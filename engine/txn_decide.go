@@ -45,7 +45,7 @@ func takeOnce(it *item, r *Request, a *asking, d *limit.Decision) (granted int64
 	}
 	it = &t.items[at]
 	if m.known {
-		if err := it.tellAgain(&r.Limit, &m, d); err != nil {
+		if err := tellAgain(it, &r.Limit, &m, d); err != nil {
 			return 0, err
 		}
 		t.Count(Granted)
@@ -60,7 +60,7 @@ func takeOnce(it *item, r *Request, a *asking, d *limit.Decision) (granted int64
 
 // tellAgain makes *d the decision on a request that was granted before: what is left now and, in a QUEUE, how long it is
 // until its turn.
-func (it *item) tellAgain(l *limit.Limit, m *remembered, d *limit.Decision) error {
+func tellAgain(it *item, l *limit.Limit, m *remembered, d *limit.Decision) error {
 	if err := it.peek(l, 0, d); err != nil {
 		return err
 	}
@@ -389,7 +389,7 @@ func ReserveOnce(t *Txn, key []byte, o *Once, l *limit.Limit, cost, maxWait int6
 	}
 	if m.known {
 		t.Count(Granted)
-		return t.items[at].tellAgain(l, &m, d)
+		return tellAgain(&t.items[at], l, &m, d)
 	}
 	if err := t.Reserve(key, l, cost, maxWait, d); err != nil || d.Limited || cost == 0 {
 		return err

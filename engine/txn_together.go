@@ -90,7 +90,7 @@ func (all *together) again(m *remembered) (at int, err error) {
 		if err := it.takeLate(); err != nil {
 			return i, err
 		}
-		if err := it.tellAgain(&r.Limits[i], m, &r.Decisions[i]); err != nil {
+		if err := tellAgain(it, &r.Limits[i], m, &r.Decisions[i]); err != nil {
 			return i, err
 		}
 		if r.Limits[i].Algorithm != limit.QUEUE || r.soft(i) {
@@ -416,7 +416,7 @@ func (all *together) grantAgain() (at int, err error) {
 	for i := range r.Keys {
 		it := t.part(i)
 		if err = it.takeLate(); err == nil {
-			err = it.grantAgain(&r.Limits[i], &r.Decisions[i])
+			err = grantAgain(it, &r.Limits[i], &r.Decisions[i])
 		}
 		if err != nil {
 			return i, err

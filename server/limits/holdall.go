@@ -15,8 +15,10 @@ import (
 func holdAllRows() []row {
 	held := severalKeys("RL.HOLDALL", "tpm:acme tpd:acme SLIDING 90000/m COST 4000 FIXED 2000000/d COST 4000 TTL 2m ID request-1", -9,
 		"Takes an estimate from several limits at once, from all or from none.", nil,
-		append([]spec.Argument{{Name: "limits", Kind: "block", Multiple: true, Args: request.Words(request.CostWord())},
-			{Name: "ttl", Kind: "string", Token: "TTL"}}, heldWords()...)...)
+		append([]spec.Argument{
+			{Name: "limits", Kind: "block", Multiple: true, Args: request.Words(request.CostWord())},
+			{Name: "ttl", Kind: "string", Token: "TTL"},
+		}, heldWords()...)...)
 	pool := new(sync.Pool)
 	held.Prepare, held.Do = func(c *call) (handler.Prepared, string) { return prepareAll(c, pool, true) }, takeAll
 	id := heldWords()[0]
