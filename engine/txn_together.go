@@ -54,11 +54,11 @@ func (all *together) once() (at int, err error) {
 	}
 	it, err := t.current(key)
 	if err != nil {
-		return 0, err
+		return -1, err
 	}
 	var m remembered
 	if err := o.find(t, t.index(&it.Change), &m); err != nil {
-		return 0, err
+		return -1, err
 	}
 	if m.known {
 		return all.again(&m)

@@ -117,3 +117,85 @@ func TestOnceErrorsNameTheArgument(t *testing.T) {
 		}
 	}
 }
+
+// RL.TAKEALL counts once as a whole: the first key has the id.
+func TestOnceTakeAll(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	const all = "RL.TAKEALL 2 a b FIXED 10/h FIRST COST 4 FIXED 5/h FIRST ONCE x"
+	c.steps(ts,
+		[2]string{all + " FOR 10s", "[0 -1 [0 10 6 -1 3600000] [0 5 4 -1 3600000]]"},
+		[2]string{"RL.TAKE b FIXED 5/h FIRST COST 4", "[0 5 0 -1 3600000]"},
+		[2]string{all, "[0 -1 [0 10 6 -1 3600000] [0 5 0 -1 3600000]]"},
+		[2]string{"RL.TAKEALL 2 a b FIXED 10/h FIRST COST 3 FIXED 5/h FIRST ONCE x", usedID},
+		[2]string{"RL.TAKEALL 2 a c FIXED 10/h FIRST COST 4 FIXED 5/h FIRST ONCE x", usedID},
+		[2]string{"RL.TAKEALL 1 a FIXED 10/h FIRST COST 4 ONCE x", usedID},
+		[2]string{"RL.TAKE a FIXED 10/h FIRST COST 4 ONCE x", usedID},
+		[2]string{"RL.HOLDS a", `[["x" "once" 4 10000 ""]]`},
+		[2]string{"RL.HOLDS b", "[]"},
+		[2]string{"RL.RESET b", "1"},
+		[2]string{all, "[0 -1 [0 10 6 -1 3600000] [0 5 5 -1 0]]"},
+		[2]string{"+10s", ""},
+		[2]string{all, "[0 -1 [0 10 2 -1 3590000] [0 5 4 -1 3600000]]"},
+		[2]string{"RL.TAKEALL 2 b a FIXED 5/h FIRST FIXED 10/h FIRST COST 4 ONCE y", "[1 1 [0 5 4 -1 3600000] [1 10 2 3590000 3590000]]"},
+		[2]string{"RL.HOLDS b", "[]"},
+		[2]string{"RL.TAKEALL 2 a b FIXED 10/h ONCE x FIXED 5/h", `-ERR limit 1 of 2: unknown option "ONCE" for FIXED`},
+		[2]string{"MULTI", "OK"},
+		[2]string{"RL.TAKEALL 2 e f FIXED 10/h FIRST FIXED 5/h FIRST ONCE x", "QUEUED"},
+		[2]string{"RL.TAKEALL 2 e f FIXED 10/h FIRST FIXED 5/h FIRST ONCE x", "QUEUED"},
+		[2]string{"EXEC", "[[0 -1 [0 10 9 -1 3600000] [0 5 4 -1 3600000]] [0 -1 [0 10 9 -1 3600000] [0 5 4 -1 3600000]]]"},
+	)
+}
+
+// A check counts once by its namespace, its fields and its cost, whatever the rules say by now.
+func TestOnceCheck(t *testing.T) {
+	ts := withRules(t, waitRules)
+	c := ts.client()
+	const user = "RL.CHECK shop 2 user u path /x ONCE x"
+	c.steps(ts,
+		[2]string{user, `[0 1 0 -1 1000 "user"]`},
+		[2]string{"RL.CHECK shop 2 path /x user u ONCE x FOR 10s", `[0 1 0 -1 1000 "user"]`}, // fields in any order
+		[2]string{"RL.CHECK shop 2 user u path /x COST 0", `[0 1 0 -1 1000 "user"]`},
+		[2]string{"RL.CHECK shop 2 user u path /y ONCE x", usedID},
+		[2]string{"RL.CHECK shop 2 user path u /x ONCE x", usedID},
+		[2]string{"RL.CHECK shop 2 user u path /x COST 2 ONCE x", usedID},
+		[2]string{"RL.CHECK shop 1 user u ONCE x", usedID},
+		[2]string{"RL.CHECK shop 2 user u path /x ONCE y", `[1 1 0 1000 1000 "user"]`},
+		[2]string{"+1s", ""},
+		[2]string{user + " EXPLAIN", `[0 1 1 -1 0 "user" [["all" "enforce" "GCRA 10/s BURST 2" 1 [0 2 2 -1 0]] ["user" "enforce" "GCRA 1/s" 1 [0 1 1 -1 0]] ["trial" "shadow" "GCRA 1/h" 1 [0 1 0 -1 3599000]]]]`},
+		[2]string{"RL.CHECK shop 2 user u path /x ONCE y", `[0 1 0 -1 1000 "user"]`},
+		[2]string{"RL.CHECK shop 2 user free path /x ONCE z", `[0 2 0 -1 200 "all"]`},
+		[2]string{"RL.CHECK shop 1 user u ONCE x PEEK", "-ERR syntax error: ONCE is for a check that takes"},
+		[2]string{"RL.CHECK shop 1 user u REFUND ONCE x", "-ERR syntax error: ONCE is for a check that takes"},
+		[2]string{"+1s", ""},
+		[2]string{"MULTI", "OK"},
+		[2]string{"RL.CHECK shop 1 user m ONCE m", "QUEUED"},
+		[2]string{"RL.CHECK shop 1 user m ONCE m", "QUEUED"},
+		[2]string{"EXEC", `[[0 1 0 -1 1000 "user"] [0 1 0 -1 1000 "user"]]`},
+	)
+	if _, err := ts.rules.Load([]byte("version: 1\nnamespaces:\n  shop:\n    - {name: path, key: [path], limit: 5/s}\n    - {name: user, key: [user], limit: 1/s}\n")); err != nil {
+		t.Fatal(err)
+	}
+	c.steps(ts,
+		[2]string{user, `[0 1 1 -1 0 "user"]`},
+		[2]string{"RL.CHECK shop 2 user u path /x COST 0", `[0 1 1 -1 0 "user"]`},
+		[2]string{"RL.CHECK shop 1 path /x COST 0", `[0 5 5 -1 0 "path"]`},
+		[2]string{"+58s", ""},
+		[2]string{user, `[0 1 0 -1 1000 "user"]`}, // the time is over
+		[2]string{"RL.CHECK shop 1 path /x COST 0", `[0 5 4 -1 200 "path"]`},
+		[2]string{"KEYS *once*", "[]"},
+	)
+}
+
+// A check that waits counts once, whichever of its copies is granted first.
+func TestOnceCheckWaits(t *testing.T) {
+	ts := withRules(t, waitRules)
+	c, one, two := ts.client(), ts.client(), ts.client()
+	c.steps(ts, [2]string{"RL.CHECK shop 1 user u", `[0 1 0 -1 1000 "user"]`})
+	one.expect("one", one.say("RL.CHECK shop 1 user u WAIT 1m ONCE a"), "")
+	two.expect("two", two.say("RL.CHECK shop 1 user u WAIT 1m ONCE a"), "")
+	ts.pass(time.Second)
+	one.expect("one", one.woken(), `[0 1 0 -1 1000 "user"]`)
+	two.expect("two", two.woken(), `[0 1 0 -1 1000 "user"]`)
+	c.steps(ts, [2]string{"RL.CHECK shop 1 user u ONCE a", `[0 1 0 -1 1000 "user"]`})
+}

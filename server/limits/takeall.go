@@ -18,7 +18,7 @@ func takeAllRows() []row {
 	r := handler.Rows[call]("limiter", "O(n log n) for n keys", spec.Write|spec.Fast|spec.MovableKeys|spec.Decides)(
 		"RL.TAKEALL", -5, 0, "Takes from several limits at once, from all or from none.", nil,
 		spec.Integer("numkeys"), spec.Several(spec.Key("key")),
-		spec.Argument{Name: "limits", Kind: "block", Multiple: true, Args: request.Words(request.CostWord())})
+		spec.Argument{Name: "limits", Kind: "block", Multiple: true, Args: request.Words(request.CostWord())}, request.OnceWords())
 	r.Example, r.NumKeys = "RL.TAKEALL 2 user:17 all GCRA 100/m GCRA 5000/m", 1
 	pool := new(sync.Pool)
 	r.Prepare, r.Do = func(c *call) (handler.Prepared, string) { return prepareAll(c, pool, false) }, takeAll
@@ -31,6 +31,7 @@ type together struct {
 	r    engine.Together
 	room *request.Together // that the slices of r are in; nil: they are their own
 	pool *sync.Pool
+	once engine.Once
 }
 
 // prepareAll parses RL.TAKEALL, or RL.HOLDALL if held is set.
@@ -55,7 +56,19 @@ func prepareAll(c *call, pool *sync.Pool, held bool) (handler.Prepared, string) 
 		return nil, text
 	}
 	r.Keys, r.Limits, r.Costs, r.Decisions = c.Args[2:2+n], room.Limits[:n], room.Costs[:n], room.Decisions[:n]
+	if r.Once = nil; room.Once.Given != 0 {
+		r.Once = room.Once.Once(&all.once, asked(r))
+	}
 	return all, ""
+}
+
+// asked returns a hash of what is asked for.
+func asked(r *engine.Together) (sum uint64) {
+	sum = uint64(len(r.Keys)) << 8
+	for i, key := range r.Keys {
+		sum = request.Asked(sum, key, &r.Limits[i], r.Costs[i], false)
+	}
+	return sum
 }
 
 // Keys implements handler.Prepared.
@@ -70,6 +83,11 @@ func (a *together) Keep() handler.Prepared {
 		own.hold.ID = bytes.Clone(a.hold.ID)
 		r.Hold = &own.hold
 	}
+	if r.Once != nil {
+		own.once = a.once
+		own.once.ID = bytes.Clone(a.once.ID)
+		own.r.Once = &own.once
+	}
 	a.Free()
 	return own
 }
@@ -78,6 +96,9 @@ func (a *together) Keep() handler.Prepared {
 func (a *together) Free() {
 	if a.pool != nil {
 		a.r.Keys, a.hold.ID = nil, nil
+		if a.r.Once != nil {
+			a.r.Once, a.once.ID, a.room.Once.OnceID = nil, nil, nil
+		}
 		a.pool.Put(a)
 	}
 }
@@ -103,6 +124,11 @@ func takeAll(c *call, t *txn) {
 	c.Int(int64(at))
 	for i := range n {
 		Millis(c, &r.Decisions[i])
+	}
+	if r.Once != nil {
+		if c.Quorum = true; r.Once.Again {
+			return
+		}
 	}
 	if (at >= 0 || c.Decisions != nil) && !c.Then(n*noteSize, a) && c.Decisions != nil {
 		for range n {

@@ -10,8 +10,9 @@ import (
 	"limitdb/resp"
 )
 
-// Together holds the limits and the decisions of an RL.TAKEALL, without its keys.
+// Together holds the limits and the decisions of an RL.TAKEALL, without its keys, and its ONCE.
 type Together struct {
+	Once      Args // of which only ONCE may be given
 	Limits    [engine.MaxAll]limit.Limit
 	Costs     [engine.MaxAll]int64
 	Decisions [engine.MaxAll]limit.Decision
@@ -45,21 +46,27 @@ func tooMany(n int, word []byte) string {
 
 // limits parses n limits, and returns the words behind the last: none, those of one more limit, or such as last accepts.
 func (t *Together) limits(zones *limit.Zones, n int, words [][]byte, last func(word []byte) bool) (rest [][]byte, text string) {
+	t.Once = Args{}
 	for i := range n {
 		if len(words) == 0 || i > 0 && last != nil && last(words[0]) {
 			return nil, "ERR " + english.Count(n, "key") + " and " + english.Count(i, "limit") + ": give as many limits as keys"
 		}
 		var a Args
-		used, text := ParseLimit(zones, words, OwnCost, &a)
+		allowed := OwnCost
+		if i == n-1 && last == nil { // ONCE is for all of them, and comes behind
+			allowed |= OwnOnce
+		}
+		used, text := ParseLimit(zones, words, allowed, &a)
 		words = words[used:]
 		if text == "" && len(words) > 0 && (last == nil || !last(words[0])) {
 			if _, ok := limit.Lookup(words[0]); !ok {
-				text = UnknownOption(words[0], &a, OwnCost)
+				text = UnknownOption(words[0], &a, allowed)
 			}
 		}
 		if text == "" && last != nil && a.Cost < 1 {
 			text = errNoEstimate
 		}
+		t.Once.Given, t.Once.OnceID, t.Once.OnceFor = a.Given&OwnOnce, a.OnceID, a.OnceFor
 		if text != "" {
 			return nil, "ERR limit " + strconv.Itoa(i+1) + " of " + strconv.Itoa(n) + ": " + strings.TrimPrefix(text, "ERR ")
 		}

@@ -34,6 +34,7 @@ type check struct {
 	cost      int64
 	explain   bool
 	wait      int64 // the most ns that a denial waits; negative if WAIT is not given
+	counted   counted
 
 	all engine.Together  // the request to the engine; its slices are reused
 	ds  []limit.Decision // on Charges
@@ -78,6 +79,7 @@ func (b *Book) check() *check {
 // begin begins a check in a namespace. The errors are errNoNamespace and errTree.
 func (k *check) begin(b *Book, namespace []byte) error {
 	k.force, k.how, k.cost, k.explain, k.wait = b.force.Load(), takes, 1, false, -1
+	k.counted.given = false
 	k.ns = k.force.set.Namespace(namespace)
 	if k.ns == nil {
 		return b.noNamespace(namespace)
@@ -100,12 +102,18 @@ func prepareCheck(b *Book, c *call) (handler.Prepared, string) {
 		return nil, text
 	}
 	k.charge()
+	k.all.Once = k.counted.once(k)
 	k.timed(c)
 	return k, ""
 }
 
 // Keys implements handler.Prepared.
-func (k *check) Keys() [][]byte { return k.all.Keys }
+func (k *check) Keys() [][]byte {
+	if k.all.Once != nil {
+		return k.counted.with(k.all.Keys)
+	}
+	return k.all.Keys
+}
 
 // Keep implements handler.Prepared. A transaction may have thousands of checks.
 func (k *check) Keep() handler.Prepared {
@@ -114,6 +122,7 @@ func (k *check) Keep() handler.Prepared {
 	}
 	own := &check{Query: k.Found(), book: k.book, force: k.force, ns: k.ns, how: k.how, cost: k.cost, explain: k.explain, wait: k.wait}
 	own.charge()
+	own.all.Once = own.counted.keep(&k.counted)
 	k.Free()
 	return own
 }
@@ -121,7 +130,7 @@ func (k *check) Keep() handler.Prepared {
 // Free implements handler.Prepared.
 func (k *check) Free() {
 	if k.pooled {
-		k.force, k.ns = nil, nil
+		k.force, k.ns, k.all.Once = nil, nil, nil
 		k.book.pool.Put(k)
 	}
 }
@@ -153,7 +162,10 @@ func (k *check) tell(c *call, at int, now int64, err error) {
 		c.Fail(errorText(err, nil))
 		return
 	}
-	if k.how == takes {
+	if k.all.Once != nil {
+		c.Quorum = true
+	}
+	if k.how == takes && (k.all.Once == nil || !k.all.Once.Again) {
 		if k.denied, k.at = at >= 0, now; !c.Then(len(k.Charges)*chargeCount, k) {
 			c.Step.End(engine.ErrTooMany)
 			return

@@ -18,7 +18,8 @@ func (b *Book) Rows() []row {
 		"RL.CHECK", -3, 0, "Takes from the limits of all rules that match, or from none; with WAIT, waits until all grant.", nil,
 		spec.Text("namespace"), spec.Integer("numfields"),
 		fieldArgs(),
-		request.CostWord(), request.WaitWord(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")), spec.Optional(spec.Word("EXPLAIN")))
+		request.CostWord(), request.WaitWord(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")), spec.Optional(spec.Word("EXPLAIN")),
+		request.OnceWords())
 	check.Route = 1 // redis-py's client of clusters has no way to dispatch a command without any
 	check.Example, check.Prepare, check.Do = "RL.CHECK shop 2 user u17 path /cart", func(c *call) (handler.Prepared, string) { return prepareCheck(b, c) }, decide
 	return []row{check, envoyRow(b), rulesRow(b)}
@@ -67,6 +68,7 @@ func (k *check) fields(b *Book, words [][]byte) (rest [][]byte, text string) {
 		return nil, fmt.Sprintf("ERR numfields is %d: %d words must follow, a name and a value for each field, not %d", n, 2*n, len(words)-2)
 	}
 	words, k.numFields = words[2:], int(n)
+	k.counted.fields = words[:2*n]
 	for ; n > 0; n-- {
 		if err := k.Add(words[0], words[1]); err != nil {
 			return nil, errorText(err, nil)
@@ -80,7 +82,7 @@ func (k *check) fields(b *Book, words [][]byte) (rest [][]byte, text string) {
 func (k *check) options(words [][]byte) (text string) {
 	a := request.Args{Cost: 1, MaxWait: -1}
 	for len(words) > 0 {
-		n, text := a.Option(words, request.OwnCost|request.OwnWait)
+		n, text := a.Option(words, request.OwnCost|request.OwnWait|request.OwnOnce)
 		switch word := words[0]; {
 		case text != "":
 			return text
@@ -101,7 +103,7 @@ func (k *check) options(words [][]byte) (text string) {
 	if k.cost, k.wait = a.Cost, a.MaxWait; k.wait >= 0 && k.how != takes {
 		return "ERR syntax error: WAIT is for a check that takes"
 	}
-	return ""
+	return k.counted.of(&a, k)
 }
 
 // explanation replies with the answer of every rule that matched.
