@@ -137,7 +137,7 @@ func (it *item) hold(r *Request, a *asking, d *limit.Decision) (granted int64, e
 		return e.Amount, nil
 	}
 	// After this nothing fails but the whole step: what has been taken is held.
-	if e, err = entryOf(t, set, r.Hold, &r.Limit); err != nil {
+	if e, err = entryOf(t, beside, set, r.Hold, &r.Limit); err != nil {
 		return 0, err
 	}
 	granted, err = it.takeNow(r, a, d)
@@ -149,7 +149,7 @@ func (it *item) hold(r *Request, a *asking, d *limit.Decision) (granted int64, e
 
 // entryOf returns the entry of a hold under a limit, which is to be noted in a set. The errors are limit.ErrOverflow
 // and those of hold.Set.Room.
-func entryOf(t *Txn, set hold.Set, h *Hold, l *limit.Limit) (e hold.Entry, err error) {
+func entryOf(t *Txn, beside int, set hold.Set, h *Hold, l *limit.Limit) (e hold.Entry, err error) {
 	e = hold.Entry{ID: h.ID, Until: t.now + h.TTL, Rest: h.TTL, Limit: limit.Pack(t.packed[:0], l)}
 	if h.Returns {
 		e.Status = hold.Returning
@@ -157,7 +157,25 @@ func entryOf(t *Txn, set hold.Set, h *Hold, l *limit.Limit) (e hold.Entry, err e
 	if t.packed = e.Limit; e.Until < t.now || len(e.Limit) > hold.MaxLimit {
 		return e, limit.ErrOverflow
 	}
-	return e, set.Room(t.now, &e)
+	return e, roomFor(t, beside, set, &e)
+}
+
+// fullMost is for how many sets a shard remembers that they are full. Each has some MB.
+const fullMost = 64
+
+// roomFor returns the error for an entry that a set, whose record is in an item, has no room for. Asking again costs little.
+func roomFor(t *Txn, beside int, set hold.Set, e *hold.Entry) error {
+	s, h := t.items[beside].s, t.items[beside].Hash
+	f := s.full[h]
+	err := set.Room(t.now, e, &f)
+	if err == nil {
+		return nil
+	}
+	if s.full == nil || len(s.full) >= fullMost {
+		s.full = map[uint64]hold.Full{}
+	}
+	s.full[h] = f
+	return err
 }
 
 // note notes what a decision has granted in a set, which is in an item.
@@ -245,8 +263,8 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, dry bool, s *S
 			return ErrNoHold
 		}
 		e = hold.Entry{ID: id, Status: hold.Cancelled, Until: t.now + Remembered, Amount: cancelledFirst}
-		if dry {
-			return set.Room(t.now, &e)
+		if err := roomFor(t, beside, set, &e); dry || err != nil {
+			return err
 		}
 		if err := set.Add(&t.holds, t.now, &e, seedOf(t, beside)); err != nil {
 			return err

@@ -9,14 +9,13 @@ import (
 
 // Holds of several keys under one id: all are held or none, and they are settled in one step.
 
-// setFor returns what is known of the ids of the key at an index.
-func setFor(t *Txn, i int, key []byte) (hold.Set, error) {
+// setFor returns what is known of the ids of the key at an index, and the index of that record's item.
+func setFor(t *Txn, i int, key []byte) (hold.Set, int, error) {
 	at, err := t.find(i, key)
 	if err != nil {
-		return nil, err
+		return nil, -1, err
 	}
-	set, _, err := setOf(t, at)
-	return set, err
+	return setOf(t, at)
 }
 
 // SettleAll settles the holds of an id on several keys, all of them or none: see Settle. costs[i] is what keys[i] has cost. After an

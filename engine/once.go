@@ -36,7 +36,7 @@ func (o *Once) find(t *Txn, at int, m *remembered) (err error) {
 		return nil
 	}
 	m.Entry = hold.Entry{ID: o.ID, Status: hold.Once, Until: later(t.now, min(o.For, MaxOnce))}
-	return set.Room(t.now, &m.Entry)
+	return roomFor(t, m.beside, set, &m.Entry)
 }
 
 // add remembers the id of a request that has taken an amount, and goes ahead after a wait. Nothing but the whole step

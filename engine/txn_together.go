@@ -360,7 +360,7 @@ func (all *together) hold() (at int, err error) {
 		if err != nil {
 			return i, err
 		}
-		e, err := entryOf(t, set, r.Hold, &r.Limits[i])
+		e, err := entryOf(t, beside, set, r.Hold, &r.Limits[i])
 		if err == nil {
 			err = note(t, set, beside, &e, r.Costs[i], &r.Decisions[i])
 		}
@@ -382,11 +382,11 @@ func (all *together) heldBefore() (known bool, at int, err error) {
 		}
 		held++
 		var e hold.Entry
-		set, err := setFor(t, i, key)
+		set, beside, err := setFor(t, i, key)
 		switch {
 		case err != nil:
 		case !set.Find(t.now, r.Hold.ID, &e):
-			_, err = entryOf(t, set, r.Hold, &r.Limits[i])
+			_, err = entryOf(t, beside, set, r.Hold, &r.Limits[i])
 		default:
 			if n++; n == 1 {
 				first = i

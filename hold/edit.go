@@ -234,32 +234,60 @@ func (s Set) Reset(w *Edit, now int64) {
 
 // anew is Add for a set that must be written anew.
 func (s Set) anew(w *Edit, now int64, e *Entry, seed uint64) error {
-	err := s.Room(now, e)
+	var full Full
+	err := s.Room(now, e, &full)
 	if err == nil {
 		s.rewrite(w, now, e, seed, nil)
 	}
 	return err
 }
 
-// Room returns the error that Add would return for an entry, of which only the status and Until count.
-func (s Set) Room(now int64, e *Entry) error {
-	if s.takes(e) || !s.Valid() || s.count() < MaxLive {
-		return nil
-	}
-	live, known := 0, 0
-	s.Each(now, func(e *Entry) bool {
-		if known++; e.Live(now) {
-			live++
-		}
-		return true
-	})
+// Full remembers of a set that has no room until when that surely stays so, so that requests which find it full do not walk
+// over all its entries. The zero value remembers nothing.
+type Full struct {
+	of          [queuedAt]byte // how the set begins: each edit changes that
+	live, known int64          // until when too many are live, and known
+}
+
+// tells returns the error for an entry if it is surely that of a set at now.
+func (f *Full) tells(s Set, now int64, e *Entry) error {
 	switch {
-	case known >= MaxKnown:
+	case f.of != [queuedAt]byte(s):
+		return nil
+	case now < f.known:
 		return ErrKnown
-	case live >= MaxLive && e.Live(now):
+	case now < f.live && e.Live(now):
 		return ErrLive
 	}
 	return nil
+}
+
+// Room returns the error that Add would return for an entry, of which only the status and Until count. f is what an earlier
+// call for the set has remembered.
+func (s Set) Room(now int64, e *Entry, f *Full) error {
+	if s.takes(e) || !s.Valid() || s.count() < MaxLive {
+		return nil
+	}
+	if err := f.tells(s, now, e); err != nil {
+		return err
+	}
+	live, known := 0, 0
+	*f = Full{of: [queuedAt]byte(s), live: math.MaxInt64, known: math.MaxInt64}
+	s.Each(now, func(e *Entry) bool {
+		known++
+		if f.known = min(f.known, e.Forgotten()); e.Live(now) {
+			live++
+			f.live = min(f.live, e.Until)
+		}
+		return true
+	})
+	if live < MaxLive {
+		f.live = math.MinInt64
+	}
+	if known < MaxKnown {
+		f.known = math.MinInt64
+	}
+	return f.tells(s, now, e)
 }
 
 // rewrite makes w a new set without what is forgotten at now, with an entry more unless it is nil, and with what change

@@ -35,6 +35,27 @@ func (w *Edit) apply(tb testing.TB, s Set) Set {
 	return next
 }
 
+// inPlace is apply for a long set: the edit may overwrite s, so it takes no longer than its splices are.
+func (w *Edit) inPlace(tb testing.TB, s Set) Set {
+	tb.Helper()
+	if w.Whole != nil {
+		return w.Whole
+	}
+	size := 0
+	for _, p := range w.Splices {
+		if size += len(p.Ins); p.End {
+			s = append(s, p.Ins...)
+		} else {
+			copy(s[headSize+p.At:], p.Ins)
+		}
+	}
+	copy(s, w.Head)
+	if size > 200 {
+		tb.Fatalf("a step of %d bytes", size)
+	}
+	return s
+}
+
 // model is a set once more, in a map.
 type model map[string]Entry
 
@@ -190,23 +211,8 @@ func TestSetBounds(t *testing.T) {
 	add := func(i int, status Status) error {
 		e := Entry{ID: fmt.Appendf(nil, "%d", i), Status: status, Until: now + 1e9, Rest: 1e9, Back: now + 1e9, Amount: 1}
 		err := s.Add(&w, now, &e, 7)
-		switch {
-		case err != nil:
-		case w.Whole != nil:
-			s = w.Whole
-		default:
-			size := 0
-			for _, p := range w.Splices {
-				if size += len(p.Ins); p.End {
-					s = append(s, p.Ins...)
-				} else {
-					copy(s[headSize+p.At:], p.Ins)
-				}
-			}
-			copy(s, w.Head)
-			if size > 200 {
-				t.Fatalf("a step of %d bytes", size)
-			}
+		if err == nil {
+			s = w.inPlace(t, s)
 		}
 		return err
 	}
@@ -251,6 +257,50 @@ func TestSetBounds(t *testing.T) {
 	}
 }
 
+// TestFullIsRemembered checks that a set that was found full is not walked over again before something of it can have changed.
+func TestFullIsRemembered(t *testing.T) {
+	var s Set
+	var w Edit
+	now := int64(1.7e18)
+	for i := range MaxLive {
+		e := Entry{ID: fmt.Appendf(nil, "%d", i), Until: now + 1e9 + int64(i), Rest: 1e9, Amount: 1}
+		if err := s.Add(&w, now, &e, 7); err != nil {
+			t.Fatal(i, err)
+		}
+		s = w.inPlace(t, s)
+	}
+	var f Full
+	more, tomb := Entry{Until: now + 5e9, Rest: 5e9}, Entry{Status: Cancelled, Until: now + 5e9}
+	if err := s.Room(now, &more, &f); err != ErrLive {
+		t.Fatal(err)
+	}
+	empty := append(Set(nil), s...) // whoever walks over this finds nothing
+	clear(empty[empty.entries():])
+	for i := range 3 {
+		if err := empty.Room(now+int64(i)*1e8, &more, &f); err != ErrLive {
+			t.Fatalf("after %d: %v: it has walked", i, err)
+		}
+	}
+	if err := s.Room(now, &tomb, &f); err != nil {
+		t.Errorf("an id that holds nothing: %v", err)
+	}
+	if err := s.Room(now+1e9, &more, &f); err != nil {
+		t.Errorf("when the first is over: %v", err)
+	}
+	if err := s.Room(now, &more, &f); err != ErrLive {
+		t.Error(err)
+	}
+	var e Entry
+	if !s.Find(now, []byte("77"), &e) {
+		t.Fatal("77 is lost")
+	}
+	e.Status = Committed
+	s.Change(&w, now, &e)
+	if s = w.inPlace(t, s); s.Room(now, &more, &f) != nil {
+		t.Error("there is no room when one is settled")
+	}
+}
+
 // Bytes of any kind are an answer or nothing.
 func FuzzSet(f *testing.F) {
 	var s Set
@@ -278,7 +328,7 @@ func FuzzSet(f *testing.F) {
 		for range 3 {
 			if s.Due(now) {
 				s.Return(&w, now, false, func(*Entry) {})
-				s = w.apply(t, s)
+				s = w.inPlace(t, s)
 			}
 		}
 		s.Void()
