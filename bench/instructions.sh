@@ -81,3 +81,9 @@ printf '| %s, instructions | %s | now | |\n|---|---|---|---|\n' "$package" "$aga
   before=$(each before "$exact") now=$(each now "$exact")
   printf '| %s | %s | %s | %s × |\n' "${name#Benchmark}" "$before" "$now" "$(awk -v a="$before" -v b="$now" 'BEGIN { printf "%.3f", b / a }')"
 done
+
+# What a hold costs: an estimate that is held and then settled, in takes. It needs no earlier revision.
+if [[ $package == ./server ]]; then
+  take=$(each now '^BenchmarkHolds$/^take$') pair=$(each now '^BenchmarkHolds$/^pair$')
+  printf '\nA take has %s instructions, a hold with its commit %s: %s × a take.\n' "$take" "$pair" "$(awk -v a="$take" -v b="$pair" 'BEGIN { printf "%.2f", b / a }')"
+fi

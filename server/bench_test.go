@@ -115,6 +115,50 @@ func BenchmarkPipelines(b *testing.B) {
 	}
 }
 
+// BenchmarkHolds measures a take, and an estimate that is held and then settled, in a pipeline of 64 commands on 1250 keys. An
+// operation is one take, or one hold with its commit. A key has some ids that were settled and are still known.
+func BenchmarkHolds(b *testing.B) {
+	const depth, keys, ids = 64, 1250, 8
+	for _, pair := range []bool{false, true} {
+		b.Run(map[bool]string{false: "take", true: "pair"}[pair], func(b *testing.B) {
+			ts := newTestServer(b)
+			c := ts.client()
+			var batches [][]byte
+			each := depth
+			if pair {
+				each = depth / 2
+			}
+			for i := range keys * ids {
+				key, id := fmt.Sprintf("user:%07d", i*7919%keys), fmt.Sprint("request-", i/keys)
+				if i%each == 0 {
+					batches = append(batches, nil)
+				}
+				last := &batches[len(batches)-1]
+				if !pair {
+					*last = append(*last, encode("RL.TAKE", key, "FIXED", "1000000000/h", "COST", "9")...)
+					continue
+				}
+				*last = append(*last, encode("RL.HOLD", key, "FIXED", "1000000000/h", "COST", "9", "TTL", "1m", "ID", id)...)
+				*last = append(*last, encode("RL.COMMIT", key, "ID", id, "COST", "5")...)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i%each == 0 {
+					at := i / each % len(batches)
+					if at == 0 {
+						ts.clock.Advance(40e9) // an id is known for 30 s after it was settled
+					}
+					c.conn.out = c.conn.out[:0]
+					c.s.Data(batches[at])
+				}
+			}
+			if bytes.Contains(c.conn.out, []byte("\n-")) || bytes.HasPrefix(c.conn.out, []byte("-")) {
+				b.Fatalf("%q", c.conn.out)
+			}
+		})
+	}
+}
+
 // BenchmarkDenied measures a decision that denies, in a pipeline of 16 on 1000 keys, while denials are kept or not.
 func BenchmarkDenied(b *testing.B) {
 	for _, kept := range []string{"0", "4096"} {
