@@ -485,7 +485,7 @@ func (it *item) nextReturn() int64 {
 	}
 	sp := table.Spot{Hash: table.Beside(it.Hash), Key: it.Key}
 	if it.s.table.Find(&sp); sp.Found() {
-		if next, ok := hold.Set(it.s.table.State(&sp)).Next(); ok {
+		if next, ok := hold.Set(it.s.table.State(&sp)).Next(it.t.now); ok {
 			return next
 		}
 	}

@@ -467,3 +467,29 @@ func TestReturnsToALongLogAreBounded(t *testing.T) {
 		t.Errorf("%d looks", looks)
 	}
 }
+
+// An estimate that is to go back, on a key that nobody asks about until all of it is forgotten, is gone with its set.
+func TestReturnsThatAreForgotten(t *testing.T) {
+	for _, spec := range []string{"GCRA 100/h", "FIXED 100/s", "LOG 100/s"} {
+		for _, holds := range []int{1, 3, 40} {
+			e := New(Options{Shards: 1})
+			defer e.Close()
+			l, err := limit.Parse(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, k := int64(1.7e18), key(1)
+			var d limit.Decision
+			for i := range holds {
+				r := Request{Limit: l, Cost: 1, Hold: &Hold{ID: strconv.AppendInt(nil, int64(i), 10), TTL: 10e9, Returns: true}}
+				if _, err := e.TakeFor(now, k, &r, &d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now += 4000e9
+			if err := e.Peek(now, k, &l, 0, &d); err != nil || d.Remaining != 100 {
+				t.Errorf("%s, %d holds: %+v, %v", spec, holds, d, err)
+			}
+		}
+	}
+}

@@ -144,13 +144,14 @@ func (s Set) change(w *Edit, e *Entry) {
 
 // Due reports whether a hold is to go back at now.
 func (s Set) Due(now int64) bool {
-	due, ok := s.Next()
+	due, ok := s.Next(now)
 	return ok && due <= now
 }
 
-// Next returns when the next hold is to go back, or sooner. It is false if there is none.
-func (s Set) Next() (due int64, ok bool) {
-	if !s.Valid() {
+// Next returns when the next hold is to go back, or sooner. It is false if there is none: also of a set that has expired by
+// now, since nothing of it would still count.
+func (s Set) Next(now int64) (due int64, ok bool) {
+	if !s.Valid() || s.expires() <= now {
 		return 0, false
 	}
 	if s.places() > 0 {

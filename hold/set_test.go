@@ -96,7 +96,7 @@ func (m model) same(tb testing.TB, s Set, now int64) {
 	if n != 0 || last > now && s.expires() < last {
 		tb.Fatalf("%d entries are missing, or it expires too soon", n)
 	}
-	due, any := s.Next()
+	due, any := s.Next(now)
 	for _, e := range m {
 		if e.Forgotten() > now && e.Status == Returning && (!any || due > e.Until) {
 			tb.Fatalf("the next is due at %d, %t, want %d", due, any, e.Until)
