@@ -5,6 +5,7 @@
 #
 #     bench/server.sh [latency] [light] [memory] [growth] [expiry]    default: all
 #     bench/server.sh churn                                   30 minutes
+#     bench/server.sh holds                                   memory and start of 10 M live holds, or HOLDS
 #
 # LATENCY_RATE=25000 sends that many requests a second to both servers, instead of half of the measured peak.
 #
@@ -119,6 +120,48 @@ memory() {
   stop_limitdb
 }
 
+# holds_row NAME KEYS EACH: memory for each of KEYS×EACH live holds and its key, and the time of a start with them.
+holds_row() {
+  rm -rf "$work"/data && mkdir "$work"/data
+  local begin hold
+  start_holds
+  local empty full counted start taken
+  empty=$(rss "$server")
+  for ((hold = 0; hold < $3; hold++)); do
+    load $port -n "$2" -r "$2" -c 1 -P 256 --distribution sequential -- RL.HOLD 'user:{key}' FIXED 1000000/30d COST 5 TTL 1h ID "req-$hold" >/dev/null
+  done
+  full=$(rss "$server")
+  counted=$(redis-cli -p $port INFO limiter | tr -d '\r' | sed -n 's/^table_bytes://p')
+  taken=$(redis-cli -p $port INFO stats | tr -d '\r' | sed -n 's/^holds_taken://p')
+  if ((taken != $2 * $3)); then
+    echo "$taken holds were taken" >&2
+    exit 1
+  fi
+  stop_limitdb
+  begin=$(date +%s%N)
+  start_holds
+  start=$((($(date +%s%N) - begin) / 1000000))
+  stop_limitdb
+  awk -v name="$1" -v keys="$2" -v each="$3" -v rss="$((full - empty))" -v counted="$counted" -v start="$start" \
+    'BEGIN {n = keys * each; printf "| %s | %.1f | %.1f | %d ms |\n", name, rss / n, counted / n, start}'
+}
+start_holds() {
+  "$work/limitdb" --port $port --http-port 0 --bind 127.0.0.1 --dir "$work/data" --appendonly yes --appendfsync no 2>"$work/log" &
+  server=$!
+  pids+=("$server")
+  until [[ $(redis-cli -p $port PING 2>/dev/null) == PONG ]]; do sleep 0.02; done
+}
+
+holds() {
+  echo "### Live holds"
+  echo
+  echo "| | RSS for a hold and its part of the key | counted | start |"
+  echo "|---|---|---|---|"
+  holds_row "$((${HOLDS:-10000000} / 10)) keys with 10 holds" $((${HOLDS:-10000000} / 10)) 10
+  holds_row "${HOLDS:-10000000} keys with 1 hold" "${HOLDS:-10000000}" 1
+  echo
+}
+
 growth() {
   start_limitdb
   local i json
@@ -195,7 +238,7 @@ minutes=${CHURN_MINUTES:-30}
 (($#)) || set -- latency light memory growth expiry
 for part in "$@"; do
   case $part in
-  latency | light | memory | growth | expiry | churn) "$part" ;;
+  latency | light | memory | holds | growth | expiry | churn) "$part" ;;
   *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2 && exit 2 ;;
   esac
 done
