@@ -77,6 +77,8 @@ func (a *api) decideByRules(ctx context.Context, q *checkRequest) (answer CheckA
 	words = append(words, "COST", strconv.FormatInt(q.cost, 10))
 	if q.peek {
 		words = append(words, "PEEK")
+	} else {
+		words = append(words, onceWords(ctx)...)
 	}
 	if q.explain {
 		words = append(words, "EXPLAIN")

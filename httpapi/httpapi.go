@@ -54,8 +54,8 @@ func New(o Options) http.Handler {
 		a.Log = slog.New(slog.DiscardHandler)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/v1/take", a.post(a.take))
-	mux.Handle("/v1/check", a.post(a.check))
+	mux.Handle("/v1/take", a.once(a.take))
+	mux.Handle("/v1/check", a.once(a.check))
 	mux.Handle("/v1/explain", a.post(a.explain))
 	mux.HandleFunc("/auth", a.auth)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -194,6 +194,8 @@ func failureOf(text string) *failure {
 		}
 	case "WRONGTYPE":
 		f.status = http.StatusConflict
+	case "IDUSED":
+		f.status = http.StatusUnprocessableEntity
 	case "NOPERM":
 		f.status = http.StatusForbidden
 	case "NORULE":

@@ -29,6 +29,7 @@ type openapi struct {
 	Paths map[string]map[string]struct {
 		Parameters []struct {
 			Name string `json:"name"`
+			In   string `json:"in"`
 		} `json:"parameters"`
 		RequestBody struct {
 			Content map[string]struct {
@@ -139,12 +140,15 @@ func TestOpenAPI(t *testing.T) {
 		for method, op := range methods {
 			f := &fake{reply: granted}
 			base := path
-			if len(op.Parameters) > 0 {
+			if path == "/auth" {
 				base += "?limit=GCRA+1/m"
 			}
 			body := op.RequestBody.Content["application/json"]
 			answers := map[string]string{"the example": string(body.Example), "no JSON": "x", "an empty body": ""}
 			for _, p := range op.Parameters {
+				if p.In == "header" { // TestIdempotencyKey
+					continue
+				}
 				target := base + "&" + p.Name + "=" + map[string]string{"cost": "3", "denied": "403", "headers": "x", "ipv6-prefix": "56", "name": "n"}[p.Name]
 				switch p.Name {
 				case "limit":

@@ -91,6 +91,9 @@ func (a *api) take(ctx context.Context, body []byte) (any, error) {
 	if q.partial {
 		more = append(more, "PARTIAL")
 	}
+	if !q.peek {
+		more = append(more, onceWords(ctx)...)
+	}
 	v, err := a.run(ctx, command(name, q.key, strings.Fields(q.limit), q.cost, more...)...)
 	if err != nil {
 		return nil, err
