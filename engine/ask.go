@@ -373,7 +373,7 @@ func (a *asking) park() {
 		turn := wait.Turn{Given: t.now}
 		if w.All == nil {
 			turn.Limit, turn.Amount, turn.InLine = &w.Limit, w.granted, true
-			turn.From, turn.Full = a.before, limit.Expires(it.kind, it.State)
+			turn.From, turn.Full = a.before, fullAt(it, &w.Limit)
 		}
 		waits.WaitForTurn(&w.member, it.Hash, it.Key, later(t.now, a.away), turn)
 	case q != nil && q == waits.Find(it.Key) && it.written:

@@ -7,6 +7,13 @@ import (
 	"limitdb/limit"
 )
 
+// Blocks: a denial under a limit with BLOCK shuts its key out for a while. Package limit says how, in block.go.
+//
+// The block is in the key's own state, whose kind is then BLOCK, so a key without one costs nothing: a decision that finds
+// another kind than its own has had to look closer all along. Steps see the state of the algorithm (see stateFor), and
+// put the block back around what they make of it (see writeFor). A denial begins a block once nothing else can make it none: it
+// does not wait, and it was the limit that denied, not those who wait for the key.
+
 // Info describes one live key.
 type Info = table.Info
 
@@ -60,11 +67,17 @@ func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 	now = s.open(now, &sp)
 	state, err := s.stateFor(&sp, l)
 	if err != nil {
+		if err == errBlock {
+			return takeBlock(s, now, &sp, l, cost, d)
+		}
 		return err
 	}
 	next, err := limit.Take(l, state, now, cost, s.scratch(l.Algorithm.Kind(), state), d)
 	if err != nil {
 		return err
+	}
+	if d.Limited && l.Block > 0 && cost > 0 {
+		return beginBlock(s, now, &sp, state, next, l, cost, d)
 	}
 	if len(next) > len(s.next) {
 		return s.commitLong(now, &sp, sp.Mark(l, cost, d), next, state, d)
@@ -76,4 +89,69 @@ func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 func (s *shard) commitLong(now int64, sp *table.Spot, m table.Mark, next, state []byte, d *limit.Decision) error {
 	defer s.buffers.putLong(next, state)
 	return s.commit(now, sp, m, next, d)
+}
+
+// takeBlock is take for a key whose state has the kind BLOCK. The error errBehind leaves the decision to a step.
+func takeBlock(s *shard, now int64, sp *table.Spot, l *limit.Limit, cost int64, d *limit.Decision) error {
+	state := s.table.State(sp)
+	var b limit.Block
+	kind, _, err := b.Open(state, now)
+	if err != nil {
+		return err
+	}
+	if kind == 0 && s.usedUp != 0 {
+		return errBehind
+	}
+	if b.Left(l, now) == 0 && kind != 0 && !limit.SameFamily(kind, l.Algorithm.Kind()) {
+		return ErrWrongType
+	}
+	buf := s.buffers.get()
+	next, as, err := limit.TakeBlock(l, limit.BLOCK, state, now, cost, *buf, d)
+	if err == nil {
+		err = commitBlock(s, now, sp, next, as, l, cost, d)
+	}
+	s.buffers.put(buf, next)
+	return err
+}
+
+// beginBlock begins a block after a denial that has made next of a state, unless next is nil.
+func beginBlock(s *shard, now int64, sp *table.Spot, state, next []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	kind := l.Algorithm.Kind()
+	if next == nil {
+		if next = state; sp.Found() {
+			kind = sp.Kind()
+		}
+	}
+	if limit.Expires(kind, next) <= now {
+		next = nil
+	}
+	var b limit.Block
+	if err := b.Begin(l, now); err != nil {
+		return err
+	}
+	b.Deny(now, b.Length, d)
+	buf := s.buffers.get()
+	whole := b.Put(*buf, kind, next)
+	err := commitBlock(s, now, sp, whole, limit.BLOCK, l, cost, d)
+	s.buffers.put(buf, whole)
+	return err
+}
+
+// commitBlock is commit for a key that has, or had, a block. A key that is there ignores the budget: to refuse it a block would
+// set it free.
+func commitBlock(s *shard, now int64, sp *table.Spot, next []byte, as limit.Kind, l *limit.Limit, cost int64, d *limit.Decision) error {
+	m := table.BlockMark(l, cost, d)
+	if next != nil && as != limit.BLOCK {
+		m = sp.Mark(l, cost, d)
+	}
+	if next == nil || !sp.Found() {
+		return s.commit(now, sp, m, next, d)
+	}
+	if err := s.store(now, sp, m, next, true); err != nil {
+		return err
+	}
+	if s.count(d) {
+		s.follow(now, sp.Hash, sp.Key)
+	}
+	return nil
 }

@@ -318,7 +318,7 @@ func tellSettled(it *item, e *hold.Entry, s *Settlement) error {
 // charge brings what an entry has taken to what it has cost. If dry is set it only says what that comes to.
 func (it *item) charge(e *hold.Entry, actual, void int64, dry bool, s *Settlement) error {
 	t := it.t
-	if same := it.kind == 0 || limit.SameFamily(it.kind, s.Limit.Algorithm.Kind()); !same {
+	if !isFor(it, &s.Limit) {
 		s.Charged = max(0, actual-e.Amount) // nothing holds it any longer
 		s.Over = s.Charged
 		return nil
@@ -338,7 +338,7 @@ func (it *item) charge(e *hold.Entry, actual, void int64, dry bool, s *Settlemen
 		next, err = limit.Charge(&s.Limit, state, t.now, more, *buf, &s.Decision)
 	} else {
 		if e.Status != hold.Returned && it.kind != 0 {
-			next, s.Charged, err = giveBackOf(it, &s.Limit, e, -more, void, *buf)
+			next, s.Charged, err = giveBackOf(it, state, &s.Limit, e, -more, void, *buf)
 			s.Charged = -s.Charged
 		}
 		if err == nil && next != nil {
@@ -352,7 +352,7 @@ func (it *item) charge(e *hold.Entry, actual, void int64, dry bool, s *Settlemen
 		return err
 	}
 	must := it.kind != 0
-	if err = it.write(it.Mark(&s.Limit, 1, &s.Decision), next); err != nil {
+	if err = writeFor(it, &s.Limit, 1, &s.Decision, next); err != nil {
 		return err
 	}
 	it.Must, it.other = must, true
@@ -360,11 +360,11 @@ func (it *item) charge(e *hold.Entry, actual, void int64, dry bool, s *Settlemen
 }
 
 // giveBackOf gives back some of what an entry has taken, unless the key was reset since.
-func giveBackOf(it *item, l *limit.Limit, e *hold.Entry, amount, void int64, dst []byte) (next []byte, returned int64, err error) {
+func giveBackOf(it *item, state []byte, l *limit.Limit, e *hold.Entry, amount, void int64, dst []byte) (next []byte, returned int64, err error) {
 	if e.Taken() <= void || amount == 0 {
 		return nil, 0, nil
 	}
-	return limit.Return(l, it.State, it.t.now, e.Back, amount, dst)
+	return limit.Return(l, state, it.t.now, e.Back, amount, dst)
 }
 
 // Held is what is known of an id.
@@ -461,10 +461,15 @@ func giveBackFirst(t *Txn) error {
 	set.Return(&t.holds, t.now, long, func(e *hold.Entry) {
 		it, back := &t.items[0], int64(0)
 		t.held[holdsReturned]++
-		if it.kind != 0 && limit.Unpack(e.Limit, &t.e.zones, &l) == nil && limit.SameFamily(it.kind, l.Algorithm.Kind()) {
+		if it.kind != 0 && limit.Unpack(e.Limit, &t.e.zones, &l) == nil && isFor(it, &l) {
 			buf := t.e.buffers.get()
-			next, n, err := giveBackOf(it, &l, e, e.Amount, void, *buf)
-			if err == nil && next != nil && limit.Peek(&l, next, t.now, 0, &d) == nil && it.write(it.Mark(&l, 1, &d), next) == nil {
+			var next []byte
+			var n int64
+			state, err := it.stateFor(&l)
+			if err == nil {
+				next, n, err = giveBackOf(it, state, &l, e, e.Amount, void, *buf)
+			}
+			if err == nil && next != nil && limit.Peek(&l, next, t.now, 0, &d) == nil && writeFor(it, &l, 1, &d, next) == nil {
 				it.Must, it.other, back = true, true, n
 			}
 			t.e.buffers.put(buf, next)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"limitdb/engine/table"
 	"limitdb/limit"
 )
@@ -125,12 +127,16 @@ func (it *item) stateOf(kind limit.Kind) ([]byte, error) {
 	return it.State, nil
 }
 
-// stateFor returns the item's state for l's algorithm.
+// stateFor returns the item's state for l's algorithm. Of a key that has a block, it is what the block is around.
 func (it *item) stateFor(l *limit.Limit) ([]byte, error) {
 	if it.kind == 0 && it.s.usedUp != 0 && !it.s.closed {
 		return it.s.emptied(l)
 	}
-	return it.stateOf(l.Algorithm.Kind())
+	state, err := it.stateOf(l.Algorithm.Kind())
+	if err != nil && it.kind == limit.BLOCK {
+		return stateInBlock(it, l)
+	}
+	return state, err
 }
 
 // takeInPlace makes the late decision on a state, in place. Copying a long state as
@@ -194,4 +200,49 @@ func (t *Txn) tell() {
 	s.limited += uint64(t.counts[Denied])
 	s.peeked += uint64(t.counts[Peeked])
 	s.refunded += uint64(t.counts[Refunded])
+}
+
+// blockOf returns the block of the item's key, the zero value if it has none.
+func blockOf(it *item) (b limit.Block, err error) {
+	if it.kind == limit.BLOCK {
+		_, _, err = b.Open(it.State, it.t.now)
+	}
+	return b, err
+}
+
+// stateInBlock is stateFor for a key that has a block. While it is blocked, the state of another family is no error: that
+// the key is blocked comes first.
+func stateInBlock(it *item, l *limit.Limit) ([]byte, error) {
+	var b limit.Block
+	kind, state, err := b.Open(it.State, it.t.now)
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == 0 && it.s.usedUp != 0:
+		return it.s.emptied(l)
+	case kind == 0 || limit.SameFamily(kind, l.Algorithm.Kind()):
+		return state, nil
+	case b.Left(l, it.t.now) > 0:
+		return nil, nil
+	}
+	return nil, ErrWrongType
+}
+
+// isFor reports whether the key is absent, or has the state of an algorithm that l's reads.
+func isFor(it *item, l *limit.Limit) bool {
+	kind := it.kind
+	if kind == limit.BLOCK {
+		var b limit.Block
+		kind, _, _ = b.Open(it.State, it.t.now)
+	}
+	return kind == 0 || limit.SameFamily(kind, l.Algorithm.Kind())
+}
+
+// fullAt returns when the state of an item for l's algorithm expires.
+func fullAt(it *item, l *limit.Limit) int64 {
+	state, err := it.stateFor(l)
+	if err != nil {
+		return math.MinInt64
+	}
+	return limit.Expires(l.Algorithm.Kind(), state)
 }

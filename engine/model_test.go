@@ -53,6 +53,7 @@ var stepLimits = func() (all []limit.Limit) {
 		for _, spelling := range []string{
 			"5/us", "1/ms BURST 3", "100/us BURST 200", "0/us", "300/ms", "5/us BURST 900 INTERVAL", "5/us COLD 2 WARM 7us",
 			"5/us FIRST", "5/us SEGMENTS 3", "90/us SEGMENTS 64", "0/us SEGMENTS 2", "7 CALENDAR second", "9/us COUNTDENIED", "9/us SEGMENTS 5 COUNTDENIED",
+			"3/us BLOCK 7us", "4/us BLOCK 2us UPTO 9us", "3/us SEGMENTS 4 BLOCK 1us UPTO 16us", "3/us COUNTDENIED BLOCK 1us UPTO 2us", "0/us SEGMENTS 2 BLOCK 3us", "0/us BLOCK 3us UPTO 5us",
 		} {
 			if l, err := limit.Parse(a.String() + " " + spelling); err == nil {
 				all = append(all, l)
@@ -144,28 +145,31 @@ func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64
 		next              []byte
 		got, want         limit.Decision
 		gotErr, wantErr   error
-		mismatch, changes = ok && !limit.SameFamily(x.kind, l.Algorithm.Kind()), op != 3
+		mismatch, changes = ok && x.mismatch(clock, l), op != 3
+		as                = l.Algorithm.Kind()
 	)
 	switch op {
 	case 3:
 		got, gotErr = peek(p.e, now, key, l, cost)
-		wantErr = limit.Peek(l, x.state, clock, cost, &want)
+		wantErr = limit.PeekBlock(l, x.kind, x.state, clock, cost, &want)
 	case 4:
 		got, gotErr = refund(p.e, now, key, l, cost)
-		next, wantErr = limit.Refund(l, x.state, clock, cost, nil, &want)
+		next, as, wantErr = x.within(clock, l, func(_ *limit.Block, state []byte) ([]byte, error) {
+			return limit.Refund(l, state, clock, cost, nil, &want)
+		})
 	case 9:
 		gotErr = p.e.Reserve(now, key, l, cost, 1_000, &got)
-		next, wantErr = limit.Reserve(l, x.state, clock, cost, 1_000, nil, &want)
+		next, as, wantErr = x.reserve(clock, l, cost, 1_000, &want)
 	case 10:
 		var granted, wantGranted int64
 		granted, gotErr = takePartial(p.e, now, key, l, cost, &got)
-		next, wantGranted, wantErr = takePart(l, x.state, clock, cost, &want)
+		next, as, wantGranted, wantErr = x.takePart(clock, l, cost, &want)
 		if !mismatch && granted != wantGranted {
 			return fmt.Errorf("TakePartial(%q) of %d with %+v grants %d, want %d", key, cost, *l, granted, wantGranted)
 		}
 	default:
 		got, gotErr = take(p.e, now, key, l, cost)
-		next, wantErr = limit.Take(l, x.state, clock, cost, nil, &want)
+		next, as, wantErr = limit.TakeBlock(l, x.kind, x.state, clock, cost, nil, &want)
 	}
 	if mismatch {
 		next, want, wantErr = nil, limit.Decision{}, ErrWrongType
@@ -174,29 +178,13 @@ func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64
 		return fmt.Errorf("op %d on %q at %d with %+v, cost %d = %+v, %v; want %+v, %v", op, key, now, *l, cost, got, gotErr, want, wantErr)
 	}
 	if wantErr == nil && changes && next != nil {
-		p.m.keys[string(key)] = modelEntry{l.Algorithm.Kind(), bytes.Clone(next)}
+		p.m.keys[string(key)] = modelEntry{as, bytes.Clone(next)}
 		p.m.live(clock, key)
 	}
 	if wantErr == nil {
 		count(&p.m.want, op, want)
 	}
 	return nil
-}
-
-// takePart takes as much as it can, trying one less each time.
-func takePart(l *limit.Limit, state []byte, now, cost int64, d *limit.Decision) (next []byte, granted int64, err error) {
-	for {
-		next, err = limit.Take(l, state, now, cost, nil, d)
-		switch {
-		case err != nil:
-			return nil, 0, err
-		case !d.Limited:
-			return next, cost, nil
-		case cost <= 1:
-			return next, 0, nil
-		}
-		cost--
-	}
 }
 
 func count(s *Stats, op byte, d limit.Decision) {

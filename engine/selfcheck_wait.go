@@ -22,13 +22,14 @@ func (e *core) checkWaits() {
 		s := &e.shards[i]
 		s.waits.Look(s.last, func(q *wait.Queue, m *wait.Member, isHead bool, tooLate func(int64) bool) {
 			var state []byte
+			var kind limit.Kind
 			sp := table.Spot{Hash: q.Hash, Key: q.Key()}
 			if s.table.Find(&sp); sp.Found() && table.Expires(sp.Kind(), s.table.State(&sp)) > s.last {
-				state = s.table.State(&sp)
+				kind, state = sp.Kind(), s.table.State(&sp)
 			}
 			w := m.Of.(*Waiter)
 			var d limit.Decision
-			err := w.peek(state, s.last, &d)
+			err := peekIn(kind, &w.Request, state, s.last, &d)
 			due := later(s.last, d.Wait)
 			switch {
 			case w.Done() || err != nil || !d.Limited || tooLate(due) == isHead:
@@ -38,4 +39,22 @@ func (e *core) checkWaits() {
 			}
 		})
 	}
+}
+
+// peekIn is peek on a state of a kind, which may be BLOCK.
+func peekIn(kind limit.Kind, r *Request, state []byte, now int64, d *limit.Decision) error {
+	if kind != limit.BLOCK || r.Lease != nil {
+		return r.peek(state, now, d)
+	}
+	var b limit.Block
+	_, inner, err := b.Open(state, now)
+	if err != nil {
+		return err
+	}
+	part, err := r.part(inner, now)
+	if err != nil {
+		return err
+	}
+	var own limit.Limit
+	return limit.PeekBlock(uncounted(&r.Limit, &own), kind, state, now, part, d)
 }

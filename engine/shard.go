@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"sync"
 	"unsafe"
 
@@ -61,6 +62,9 @@ type shardData struct {
 	next [limit.MaxState]byte
 }
 
+// errBlock says that the key's state has the kind BLOCK.
+var errBlock = errors.New("engine: the key has a block")
+
 // clamp returns now, or the shard's time if that is later.
 func (s *shard) clamp(now int64) int64 {
 	s.last = max(s.last, now)
@@ -84,7 +88,7 @@ func (s *shard) open(now int64, sp *table.Spot) int64 {
 	return now
 }
 
-// stateOf is stateFor for anything that a key can hold.
+// stateOf is stateFor for anything that a key can hold. The error is errBlock for a key that has a block.
 func (s *shard) stateOf(sp *table.Spot, kind limit.Kind) ([]byte, error) {
 	if !sp.Found() {
 		if s.closed {
@@ -93,6 +97,9 @@ func (s *shard) stateOf(sp *table.Spot, kind limit.Kind) ([]byte, error) {
 		return nil, nil
 	}
 	if is := sp.Kind(); is != kind && !limit.SameFamily(is, kind) {
+		if is == limit.BLOCK {
+			return nil, errBlock
+		}
 		return nil, ErrWrongType
 	}
 	return s.table.State(sp), nil

@@ -71,10 +71,10 @@ func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.D
 		l := limits[i]
 		l.CountDenied = false
 		x, ok := m.live(now, key)
-		if ok && !limit.SameFamily(x.kind, l.Algorithm.Kind()) {
+		if ok && x.mismatch(now, &l) {
 			return nil, i, ErrWrongType
 		}
-		if err := limit.Peek(&l, x.state, now, costs[i], &ds[i]); err != nil {
+		if err := limit.PeekBlock(&l, x.kind, x.state, now, costs[i], &ds[i]); err != nil {
 			return nil, i, err
 		}
 		wait := uint64(ds[i].Wait) // Never is the largest
@@ -87,31 +87,31 @@ func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.D
 		switch {
 		case all.Peek && (at < 0 || ds[i].Limited):
 			if all.CountDenied && ds[i].Limited {
-				if err := limit.Peek(&limits[i], x.state, now, costs[i], &ds[i]); err != nil {
+				if err := limit.PeekBlock(&limits[i], x.kind, x.state, now, costs[i], &ds[i]); err != nil {
 					return nil, i, err
 				}
 			}
 		case ds[i].Limited:
 			l := limits[i] // a denial moves to a faster pace, and may count
 			l.CountDenied = l.CountDenied && all.CountDenied
-			next, err := limit.Take(&l, x.state, now, costs[i], nil, &ds[i])
+			next, as, err := limit.TakeBlock(&l, x.kind, x.state, now, costs[i], nil, &ds[i])
 			if err != nil {
 				return nil, i, err
 			}
 			if next != nil {
-				m.keys[string(key)] = modelEntry{l.Algorithm.Kind(), bytes.Clone(next)}
+				m.keys[string(key)] = modelEntry{as, bytes.Clone(next)}
 			}
 		case at >= 0:
-			if err := limit.Peek(&limits[i], x.state, now, 0, &ds[i]); err != nil {
+			if err := limit.PeekBlock(&limits[i], x.kind, x.state, now, 0, &ds[i]); err != nil {
 				return nil, i, err
 			}
 		default:
-			next, err := limit.Take(&limits[i], x.state, now, costs[i], nil, &ds[i])
+			next, as, err := limit.TakeBlock(&limits[i], x.kind, x.state, now, costs[i], nil, &ds[i])
 			if err != nil {
 				return nil, i, err
 			}
 			if next != nil {
-				m.keys[string(key)] = modelEntry{limits[i].Algorithm.Kind(), bytes.Clone(next)}
+				m.keys[string(key)] = modelEntry{as, bytes.Clone(next)}
 			}
 		}
 	}

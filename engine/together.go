@@ -41,9 +41,22 @@ type Together struct {
 	Hold *Hold
 	// Once has the request count once, unless it is nil.
 	Once *Once
+	// Blocks receives, unless it is nil, what blocks had to do with the denials. It is as long as the others, and
+	// set for limits with BLOCK that deny.
+	Blocks []BlockOutcome
 	// At is for Ask: the limit that denies, as Together returns it, or -1.
 	At int
 }
+
+// BlockOutcome is what a block had to do with a denial.
+type BlockOutcome uint8
+
+// What a block had to do with a denial: nothing, it has denied, or the denial has begun it.
+const (
+	NoBlock BlockOutcome = iota
+	InBlock
+	BlockBegun
+)
 
 // soft reports whether the limit at an index cannot deny.
 func (r *Together) soft(at int) bool { return r.Soft != nil && r.Soft[at] }

@@ -382,3 +382,26 @@ func (it *item) takeLate() error {
 	}
 	return it.write(it.mark, next)
 }
+
+// writeFor writes the state that a step under l has made, with the key's block around it if it has one that matters. next must
+// not lie in the item's buffer then.
+func writeFor(it *item, l *limit.Limit, cost int64, d *limit.Decision, next []byte) error {
+	b, err := blockOf(it)
+	if err != nil {
+		return err
+	}
+	if !b.Remembered(it.t.now) {
+		return it.write(it.Mark(l, cost, d), next)
+	}
+	return writeAround(it, &b, l, cost, d, l.Algorithm.Kind(), next)
+}
+
+// writeAround writes a state with a block around it. The state must not lie in the item's buffer.
+func writeAround(it *item, b *limit.Block, l *limit.Limit, cost int64, d *limit.Decision, kind limit.Kind, state []byte) error {
+	if limit.Expires(kind, state) <= it.t.now {
+		state = nil
+	}
+	before := cap(it.buf)
+	it.buf = b.Put(it.buf, kind, state)
+	return it.wrote(table.BlockMark(l, cost, d), before)
+}

@@ -94,6 +94,11 @@ func (it *item) takeNow(r *Request, a *asking, d *limit.Decision) (granted int64
 			return 0, err
 		}
 	}
+	if d.Limited && l.Block > 0 && r.Lease == nil {
+		if _, err := punish(it, l, part, d); err != nil {
+			return 0, err
+		}
+	}
 	t.Count(OutcomeOf(d.Limited))
 	if d.Limited {
 		part = 0
@@ -114,7 +119,7 @@ func (it *item) decideOn(r *Request, most int64, d *limit.Decision) (part int64,
 	if part, err = r.part(state, t.now); err != nil {
 		return 0, err
 	}
-	if state == nil && it.kind != 0 {
+	if state == nil && starts(it, &r.Limit) {
 		return part, it.replace(&r.Limit, part, d)
 	}
 	return part, it.decide(&r.Limit, part, most, d)
@@ -252,6 +257,9 @@ func (it *item) countDenial(l *limit.Limit, cost int64, d *limit.Decision) error
 	if err != nil {
 		return err
 	}
+	if b, err := blockOf(it); err != nil || b.Left(l, t.now) > 0 {
+		return err // which counts nothing
+	}
 	var own limit.Decision
 	if err := limit.Peek(l, state, t.now, cost, &own); err != nil || !own.Limited {
 		return err // others wait for the key: that is no denial
@@ -260,7 +268,7 @@ func (it *item) countDenial(l *limit.Limit, cost int64, d *limit.Decision) error
 	next, err := limit.Take(l, state, t.now, cost, *buf, d)
 	defer func() { t.e.buffers.put(buf, next) }()
 	if err == nil && next != nil {
-		err = it.write(it.Mark(l, cost, d), next)
+		err = writeFor(it, l, cost, d, next)
 		it.Must = true
 	}
 	if q := it.s.waits.Find(it.Key); err == nil && q.Holds(nil) {
@@ -277,6 +285,9 @@ func (it *item) decide(l *limit.Limit, cost, most int64, d *limit.Decision) erro
 	state, err := it.stateFor(l)
 	if err != nil {
 		return err
+	}
+	if it.kind == limit.BLOCK {
+		return decideBlock(it, l, cost, most, d)
 	}
 	asked := l
 	l = uncounted(l, &t.uncounted) // a denial of one is not to be counted by another
@@ -352,8 +363,20 @@ func (t *Txn) Reserve(key []byte, l *limit.Limit, cost, maxWait int64, d *limit.
 	if err != nil {
 		return err
 	}
+	b, err := blockOf(it)
+	if err != nil {
+		return err
+	}
+	left := b.Left(l, t.now)
 	buf := t.e.buffers.get()
-	next, err := limit.Reserve(l, state, t.now, cost, maxWait, *buf, d)
+	var next []byte
+	if left == 0 {
+		next, err = limit.Reserve(l, state, t.now, cost, maxWait, *buf, d)
+	} else if _, err = limit.Reserve(l, state, t.now, 0, maxWait, nil, d); err == nil { // it can be reserved
+		if next, err = limit.PeekMoved(l, state, t.now, cost, *buf, d); err == nil {
+			b.Deny(t.now, left, d)
+		}
+	}
 	defer func() { t.e.buffers.put(buf, next) }()
 	if err != nil {
 		return err
@@ -367,7 +390,12 @@ func (t *Txn) Reserve(key []byte, l *limit.Limit, cost, maxWait int64, d *limit.
 		behind(t.now, q, d)
 	}
 	if next != nil {
-		if err := it.write(it.Mark(l, cost, d), next); err != nil {
+		if err := writeFor(it, l, cost, d, next); err != nil {
+			return err
+		}
+	}
+	if d.Limited && l.Block > 0 {
+		if _, err := punish(it, l, cost, d); err != nil {
 			return err
 		}
 	}
@@ -412,7 +440,12 @@ func (it *item) peek(l *limit.Limit, cost int64, d *limit.Decision) error {
 	if err != nil {
 		return err
 	}
-	if err := limit.Peek(l, state, t.now, cost, d); err != nil {
+	if it.kind == limit.BLOCK {
+		err = peekBlock(it, l, state, cost, d)
+	} else {
+		err = limit.Peek(l, state, t.now, cost, d)
+	}
+	if err != nil {
 		return err
 	}
 	if q, held := it.held(); held && cost > 0 {
@@ -453,90 +486,164 @@ func (it *item) giveBack(l *limit.Limit, state []byte, cost int64, d *limit.Deci
 		return err
 	}
 	there := it.kind != 0
-	err = it.write(it.Mark(l, 1, d), next)
+	err = writeFor(it, l, 1, d, next)
 	it.Must, it.other = there, true
 	return err
 }
 
-// held returns the queue of the item's key, and reports whether an earlier request waits in it.
-func (it *item) held() (q *wait.Queue, held bool) {
+// decideBlock is decide for a key that has a block.
+func decideBlock(it *item, asked *limit.Limit, cost, most int64, d *limit.Decision) error {
 	t := it.t
-	if !it.s.waits.Any() {
-		return nil, false
-	}
-	q = it.s.waits.Find(it.Key)
-	return q, q.Holds(t.member())
-}
-
-// leastBehind is the least wait of a request that comes behind a queue, 1 ms: so
-// those who come back are not more than that, however fast the queue moves.
-const leastBehind = 1_000_000
-
-// behind makes *d, a denial, that of a request which must let q go first.
-//
-// The wait is the larger of its own and that of the head of q, and at least 1 ms.
-// It may have to wait longer, for the others of q: nobody knows how long they will
-// stay. A caller that comes back each time asks at most once for each grant.
-func behind(now int64, q *wait.Queue, d *limit.Decision) {
-	if d.Wait != limit.Never && q.Holds(nil) {
-		d.Wait = max(d.Wait, leastBehind)
-		if q.Due() > now {
-			d.Wait = max(d.Wait, q.Due()-now)
-		}
-	}
-}
-
-// standLease is stand for a lease.
-func standLease(l *limit.Lease, state []byte, now int64, d *limit.Decision) error {
-	err := limit.DenyLease(l, state, now, d)
-	d.Wait = max(d.Wait, 1)
-	return err
-}
-
-// A step that meets a queue which must be looked at first, or changes the pace for those in it, stops. The queue is
-// served without the locks, and the step runs again. So nobody takes what a waiter can have, and the waits that are told
-// are true. maxStops bounds how often: the queue may be long, and others may come.
-const maxStops = 8
-
-// stopsAt has the transaction stop if q is due.
-func (t *Txn) stopsAt(q *wait.Queue) bool {
-	if q == nil || !q.IsDue(t.now) || !t.mayStop() {
-		return false
-	}
-	t.undeclared, t.stop = true, q
-	return true
-}
-
-// moves has the transaction stop if a denial gives an item of q another pace, which is in next. Only that is then stored.
-// A transaction that watches keys does not stop: it would find that the key has changed.
-func (it *item) moves(q *wait.Queue, next []byte, as table.Mark) bool {
-	t := it.t
-	if it.written || t.watches || !t.mayStop() {
-		return false
-	}
-	it.buf = next
-	t.undeclared, t.stop, t.moved, t.movedAs = true, q, it, as
-	return true
-}
-
-// mayStop reports whether the transaction may stop: it does not decide a request that waits.
-func (t *Txn) mayStop() bool {
-	return t.stops < maxStops && (t.asking == nil || t.asking.why == asks)
-}
-
-// move stores nothing but the faster pace of an item.
-func (t *Txn) move() error {
-	for i := range t.items {
-		it := &t.items[i]
-		it.revert()
-		it.hasUnder, it.allowed, it.denied, it.touched, it.used = false, 0, 0, false, false
-	}
-	t.counts, t.held, t.asking = [outcomes]uint32{}, [holdFigures]uint32{}, nil
-	it := t.moved
-	if err := it.write(t.movedAs, it.buf); err != nil {
+	state, err := it.stateFor(asked)
+	if err != nil {
 		return err
 	}
-	it.Must, it.other = true, true
-	_, err := t.commit()
-	return err
+	b, err := blockOf(it)
+	if err != nil {
+		return err
+	}
+	l := uncounted(asked, &t.uncounted)
+	q, held := it.held()
+	if cost > 0 && t.stopsAt(q) {
+		return ErrUndeclared
+	}
+	left := b.Left(l, t.now)
+	held = held && cost > 0
+	buf := t.e.buffers.get()
+	var next []byte
+	defer func() { t.e.buffers.put(buf, next) }()
+	switch {
+	case left > 0 || held:
+		next, err = limit.PeekMoved(l, state, t.now, cost, *buf, d)
+	case most >= 0 && l.Algorithm == limit.QUEUE:
+		next, err = limit.Reserve(l, state, t.now, cost, most, *buf, d)
+	default:
+		work := append((*buf)[:0], state...) // a step may change it in place
+		next, err = limit.Take(l, work, t.now, cost, work[:0], d)
+	}
+	if err != nil {
+		return err
+	}
+	if held && !d.Limited {
+		if err := stand(l, state, t.now, d); err != nil {
+			return err
+		}
+	}
+	if left > 0 {
+		b.Deny(t.now, left, d)
+	} else if b.Remembered(t.now) {
+		b.Prolong(t.now, d)
+	}
+	if next != nil && d.Limited && q != nil && !it.written {
+		it.buf = b.Put(it.buf, l.Algorithm.Kind(), next)
+		if it.moves(q, it.buf, table.BlockMark(asked, cost, d)) {
+			return ErrUndeclared
+		}
+	}
+	if d.Limited && q.Holds(t.member()) {
+		behind(t.now, q, d)
+	}
+	if q != nil {
+		it.keep(asked, cost)
+	}
+	it.count(d.Limited)
+	switch {
+	case next != nil:
+		must := it.kind != 0 && !it.written
+		if err := writeFor(it, asked, cost, d, next); err != nil {
+			return err
+		}
+		it.Must = must
+	case !it.written:
+		it.mark, it.used = table.BlockMark(asked, cost, d), true
+	}
+	return nil
+}
+
+// peekBlock is limit.PeekBlock of an item, under l, which has the state.
+func peekBlock(it *item, l *limit.Limit, state []byte, cost int64, d *limit.Decision) error {
+	t := it.t
+	b, err := blockOf(it)
+	if err != nil {
+		return err
+	}
+	left := b.Left(l, t.now)
+	if left > 0 {
+		l = uncounted(l, &t.uncounted)
+	}
+	if err := limit.Peek(l, state, t.now, cost, d); err != nil {
+		return err
+	}
+	switch {
+	case left > 0:
+		b.Deny(t.now, left, d)
+	case b.Remembered(t.now):
+		b.Prolong(t.now, d)
+	}
+	return nil
+}
+
+// punish begins a block after a denial under l, which has BLOCK, unless the key is blocked or the denial was not the limit's. d is the
+// decision, and becomes one that includes the block. It says what a block had to do with it.
+func punish(it *item, l *limit.Limit, cost int64, d *limit.Decision) (BlockOutcome, error) {
+	t := it.t
+	if cost == 0 {
+		return NoBlock, nil
+	}
+	if err := it.takeLate(); err != nil {
+		return NoBlock, err
+	}
+	state, err := it.stateFor(l)
+	if err == ErrWrongType {
+		return NoBlock, nil // the request would have replaced it
+	}
+	if err != nil {
+		return NoBlock, err
+	}
+	b, err := blockOf(it)
+	if err != nil {
+		return NoBlock, err
+	}
+	if b.Left(l, t.now) > 0 {
+		return InBlock, nil
+	}
+	var own limit.Decision
+	if err := limit.Peek(l, state, t.now, cost, &own); err != nil || !own.Limited {
+		return NoBlock, err // others wait for the key: that is no denial
+	}
+	if err := b.Begin(l, t.now); err != nil {
+		return NoBlock, err
+	}
+	kind, there := it.kind, it.kind != 0
+	switch {
+	case it.kind == limit.BLOCK:
+		var was limit.Block
+		if kind, _, err = was.Open(it.State, t.now); err != nil {
+			return NoBlock, err
+		}
+	case !there:
+		kind = l.Algorithm.Kind() // of what emptied has made
+	}
+	b.Deny(t.now, b.Length, d)
+	buf := t.e.buffers.get()
+	inner := append((*buf)[:0], state...)
+	err = writeAround(it, &b, l, cost, d, kind, inner)
+	t.e.buffers.put(buf, inner)
+	if it.Must = there; err != nil {
+		return NoBlock, err
+	}
+	if q := it.s.waits.Find(it.Key); q.Holds(nil) {
+		behind(t.now, q, d)
+	}
+	return BlockBegun, nil
+}
+
+// starts reports whether a request under l that replaces the key's state, and finds none of its own, starts afresh. It does not
+// while the key is blocked.
+func starts(it *item, l *limit.Limit) bool {
+	if it.kind != limit.BLOCK {
+		return it.kind != 0
+	}
+	b, err := blockOf(it)
+	return err == nil && b.Left(l, it.t.now) == 0 && !isFor(it, l)
 }

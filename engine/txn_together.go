@@ -152,6 +152,11 @@ func (all *together) decideNow() (at int, err error) {
 			return at, err
 		}
 	}
+	if limited && !r.Peek {
+		if at, err = all.punish(at); err != nil {
+			return at, err
+		}
+	}
 	if r.Peek {
 		t.Count(Peeked)
 	} else {
@@ -316,6 +321,28 @@ func (all *together) countDenials(at int) (int, error) {
 	}
 	if counted && at >= 0 {
 		at = r.Worst() // they wait for longer now
+	}
+	return at, nil
+}
+
+// punish begins the blocks of the limits that deny, each of its own key only. at is the limit that denies, or -1.
+func (all *together) punish(at int) (int, error) {
+	t, r, begun := all.t, all.r, false
+	for i := range r.Keys {
+		l := &r.Limits[i]
+		if l.Block == 0 || !r.Decisions[i].Limited {
+			continue
+		}
+		as, err := punish(t.part(i), l, r.Costs[i], &r.Decisions[i])
+		if err != nil {
+			return i, err
+		}
+		if begun = begun || as == BlockBegun; r.Blocks != nil {
+			r.Blocks[i] = as
+		}
+	}
+	if begun && at >= 0 {
+		at = r.Worst()
 	}
 	return at, nil
 }

@@ -30,6 +30,7 @@ type Kind = state.Kind
 
 // The kinds of states that are no algorithm's.
 const (
+	BLOCK      = state.BLOCK
 	LEASE      = state.LEASE
 	HOLDS      = state.HOLDS
 	STRING     = state.STRING
@@ -56,7 +57,7 @@ func SameFamily(a, b Kind) bool { return state.SameFamily(a, b) }
 // Algorithms returns every algorithm of limits, in the order of their numbers.
 func Algorithms() []Algorithm {
 	var all []Algorithm
-	for a := range Algorithm(state.LEASE) {
+	for a := range Algorithm(BLOCK) {
 		if a.Valid() {
 			all = append(all, a)
 		}
@@ -75,7 +76,7 @@ func names() string {
 
 // Lookup finds an algorithm of limits by its name, in any case.
 func Lookup(name []byte) (Algorithm, bool) {
-	for a := range Algorithm(state.LEASE) {
+	for a := range Algorithm(BLOCK) {
 		if is := a.Kind().Name(); is != "" && equalFold(name, is) {
 			return a, true
 		}

@@ -156,8 +156,14 @@ func Level(k Kind, state []byte, now int64) int64 {
 	if len(state) == 0 {
 		return 0
 	}
-	if k == LEASE {
+	switch k {
+	case LEASE:
 		return leaseLevel(state, now)
+	case BLOCK:
+		var b Block
+		if k, state, _ = b.Open(state, now); k == 0 {
+			return 0
+		}
 	}
 	switch Algorithm(k) {
 	case GCRA, TOKEN, LEAKY, QUEUE, WARMUP:

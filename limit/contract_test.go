@@ -63,6 +63,10 @@ func drawOptions(t *rapid.T, l *Limit) {
 	l.Interval = drawn(optInterval, "interval")
 	l.First = l.Calendar == NoUnit && drawn(optFirst, "first")
 	l.CountDenied = drawn(optCountDenied, "count denied")
+	if rapid.IntRange(0, 3).Draw(t, "block") == 0 { // which Take does not know
+		l.Block = rapid.Int64Range(1, 7200e9).Draw(t, "block's length")
+		l.BlockMost = rapid.SampledFrom([]int64{0, l.Block + 1, 5 * l.Block}).Draw(t, "most")
+	}
 	if has(optSegments) {
 		l.Segments = rapid.OneOf(rapid.Int64Range(2, 6), rapid.Int64Range(2, MaxSegments)).Draw(t, "segments")
 	}

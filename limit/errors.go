@@ -36,6 +36,11 @@ var (
 	ErrWarm = errors.New("WARM must be positive milliseconds, or have a unit (ms s m h d w)")
 	// ErrCold is returned for a cold factor that is out of range.
 	ErrCold = errors.New("COLD must be an integer from 1 to 1000")
+	// ErrBlock is returned for a block that is not a positive time, or is longer than 30 years.
+	ErrBlock = errors.New("BLOCK must be positive milliseconds, or have a unit (ms s m h d w), up to 30 years")
+	// ErrUpto is returned for a longest block that is not a time, is shorter than the
+	// first or longer than 30 years, or is given without BLOCK.
+	ErrUpto = errors.New("UPTO must follow BLOCK t and be a time from t to 30 years")
 	// ErrTime is returned for an option of a command that should be a time and is
 	// not.
 	ErrTime = errors.New("a time must be 0 or more milliseconds, or have a unit (ms s m h d w)")

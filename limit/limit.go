@@ -16,6 +16,8 @@
 //	SEGMENTED limit period SEGMENTS n [COUNTDENIED]
 //	LOG limit period [COUNTDENIED]
 //
+// and each of them with [BLOCK t [UPTO t]].
+//
 //	GCRA 100 60000 BURST 20      100 in 60 000 ms, at most 20 at once
 //	gcra 100 1m burst 20         the same
 //	GCRA 100/m BURST 20          the same, as [Limit.String] prints it
@@ -50,13 +52,6 @@ import "time"
 // Zones).
 type Limit struct {
 	Algorithm Algorithm
-	// Max is how many are allowed in each Period; 0 denies everything.
-	Max int64
-	// Period is in nanoseconds, 1 or more; 0 with a Calendar.
-	Period int64
-	// Burst is the most that can be taken at once; for QUEUE, how many may wait.
-	// For an algorithm without that option it is Max.
-	Burst int64
 
 	// Interval, of TOKEN: all Max tokens arrive together, once a Period.
 	Interval bool
@@ -65,9 +60,19 @@ type Limit struct {
 	// CountDenied, of FIXED, SLIDING, SEGMENTED and LOG: denied requests count
 	// as well.
 	CountDenied bool
-	// Calendar, of FIXED: windows are calendar units, in Zone; nil is UTC.
+	// Calendar, of FIXED: windows are calendar units, in Zone.
 	Calendar Unit
-	Zone     *time.Location
+
+	// Max is how many are allowed in each Period; 0 denies everything.
+	Max int64
+	// Period is in nanoseconds, 1 or more; 0 with a Calendar.
+	Period int64
+	// Burst is the most that can be taken at once; for QUEUE, how many may wait.
+	// For an algorithm without that option it is Max.
+	Burst int64
+
+	// Zone, with a Calendar: where its units begin; nil is UTC.
+	Zone *time.Location
 	// Segments, of SEGMENTED: how many sub-windows there are in a Period, 2 to
 	// MaxSegments.
 	Segments int64
@@ -75,6 +80,12 @@ type Limit struct {
 	Warm int64
 	// Cold, of WARMUP: how many times slower it is when it is cold, 1 to MaxCold.
 	Cold int64
+
+	// Block is for how long a denial blocks the key, in ns; 0: it does not.
+	Block int64
+	// BlockMost, with Block: a denial soon after a block blocks for twice as long, up to
+	// this, in ns; 0: each block is of the same length. See block.go.
+	BlockMost int64
 }
 
 // The ranges of options.

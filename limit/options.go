@@ -19,6 +19,8 @@ const (
 	optZone
 	optSegments
 	optCountDenied
+	optBlock
+	optUpto
 )
 
 // optionRow is what the package knows about an option. Its functions take a Limit
@@ -44,6 +46,9 @@ type optionRow struct {
 	text func(b []byte, l Limit) []byte
 }
 
+// optAll are the options that every algorithm has.
+const optAll = optBlock | optUpto
+
 // optNeeded are the options that a limit must have if its algorithm has them.
 const optNeeded = optWarm | optCold | optSegments
 
@@ -60,15 +65,15 @@ const (
 // through a func value would move the caller's Limit and buffers to the heap.
 // A test makes sure that each algorithm has its cases.
 var optionsOf = [...]option{
-	GCRA:      optBurst,
-	TOKEN:     optBurst | optInterval,
-	LEAKY:     optBurst,
-	QUEUE:     optBurst,
-	WARMUP:    optWarm | optCold,
-	FIXED:     optFirst | optCalendar | optZone | optCountDenied,
-	SLIDING:   optCountDenied,
-	SEGMENTED: optSegments | optCountDenied,
-	LOG:       optCountDenied,
+	GCRA:      optBurst | optAll,
+	TOKEN:     optBurst | optInterval | optAll,
+	LEAKY:     optBurst | optAll,
+	QUEUE:     optBurst | optAll,
+	WARMUP:    optWarm | optCold | optAll,
+	FIXED:     optFirst | optCalendar | optZone | optCountDenied | optAll,
+	SLIDING:   optCountDenied | optAll,
+	SEGMENTED: optSegments | optCountDenied | optAll,
+	LOG:       optCountDenied | optAll,
 }
 
 // options has a row for each option, in the order of the bits, in which options are
@@ -163,6 +168,24 @@ var options = [...]optionRow{
 		read: func(l Limit, _ []byte, _ *Zones) (Limit, error) { l.CountDenied = true; return l, nil },
 		text: func(b []byte, _ Limit) []byte { return append(b, " COUNTDENIED"...) },
 	},
+	{
+		name: "BLOCK", value: "time", bad: ErrBlock,
+		read: func(l Limit, word []byte, _ *Zones) (_ Limit, err error) {
+			l.Block, err = parseTime(word, false, ErrBlock)
+			return l, err
+		},
+		valid: func(l Limit) bool { return 0 < l.Block && l.Block <= MaxPeriod },
+		text:  func(b []byte, l Limit) []byte { return appendTime(append(b, " BLOCK "...), l.Block) },
+	},
+	{
+		name: "UPTO", value: "time", bad: ErrUpto,
+		read: func(l Limit, word []byte, _ *Zones) (_ Limit, err error) {
+			l.BlockMost, err = parseTime(word, false, ErrUpto)
+			return l, err
+		},
+		valid: func(l Limit) bool { return 0 < l.Block && l.Block < l.BlockMost && l.BlockMost <= MaxPeriod },
+		text:  func(b []byte, l Limit) []byte { return appendTime(append(b, " UPTO "...), l.BlockMost) },
+	},
 }
 
 // given returns the options that l has and that its spelling must name.
@@ -175,7 +198,9 @@ func (l *Limit) given() option {
 		optCalendar.only(l.Calendar != NoUnit) |
 		optZone.only(l.Zone != nil) |
 		optSegments.only(l.Segments != 0) |
-		optCountDenied.only(l.CountDenied)
+		optCountDenied.only(l.CountDenied) |
+		optBlock.only(l.Block != 0) |
+		optUpto.only(l.BlockMost != 0)
 }
 
 // only returns the option if something is, else none.

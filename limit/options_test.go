@@ -34,6 +34,9 @@ func TestOptionsAreWhatTheParserTakes(t *testing.T) {
 				case "TZ":
 					spelling = a.String() + " 10 CALENDAR day TZ" + v
 				}
+				if o.Name == "UPTO" {
+					spelling = heads[a] + " BLOCK 1s UPTO" + v
+				}
 				if a == SEGMENTED && o.Name != "SEGMENTS" {
 					spelling += " SEGMENTS 6"
 				}
@@ -62,6 +65,15 @@ func TestOptionRanges(t *testing.T) {
 		{"WARMUP 10/m COLD 1001", ErrCold},
 		{"GCRA 10/m BURST 0", ErrBurst},
 		{"GCRA 10/m BURST 1", nil},
+		{"GCRA 10/m BLOCK 0", ErrBlock},
+		{"GCRA 10/m BLOCK 1", nil},
+		{"GCRA 10/m BLOCK 262980h", nil},
+		{"GCRA 10/m BLOCK 262981h", ErrBlock},
+		{"GCRA 10/m UPTO 1m", ErrUpto},
+		{"GCRA 10/m BLOCK 1m UPTO 59s", ErrUpto},
+		{"GCRA 10/m BLOCK 1m UPTO 60s", nil},
+		{"GCRA 10/m UPTO 262980h BLOCK 1m", nil},
+		{"GCRA 10/m UPTO 262981h BLOCK 1m", ErrUpto},
 	} {
 		if _, err := Parse(c.spelling); !errors.Is(err, c.is) {
 			t.Errorf("%s: %v, want %v", c.spelling, err, c.is)

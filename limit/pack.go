@@ -6,8 +6,8 @@ import "encoding/binary"
 // request that named the limit:
 //
 //	algorithm, 1 byte; the options that its spelling names, uvarint; Max, uvarint; the tag of
-//	its windows (see tag.go); then BURST, WARM, COLD and SEGMENTS as uvarints, as far as they
-//	are named; and the name of the zone, if there is one, up to the end
+//	its windows (see tag.go); then BURST, WARM, COLD, SEGMENTS, BLOCK and UPTO as uvarints, as
+//	far as they are named; and the name of the zone, if there is one, up to the end
 func Pack(b []byte, l *Limit) []byte {
 	given := l.given()
 	b = binary.AppendUvarint(append(b, byte(l.Algorithm)), uint64(given))
@@ -25,11 +25,11 @@ func Pack(b []byte, l *Limit) []byte {
 }
 
 // numbers returns the fields of the options that are given and are numbers, nil for the others.
-func (l *Limit) numbers(given option) (fields [4]*int64) {
+func (l *Limit) numbers(given option) (fields [6]*int64) {
 	for i, n := range [...]struct {
 		o     option
 		field *int64
-	}{{optBurst, &l.Burst}, {optWarm, &l.Warm}, {optCold, &l.Cold}, {optSegments, &l.Segments}} {
+	}{{optBurst, &l.Burst}, {optWarm, &l.Warm}, {optCold, &l.Cold}, {optSegments, &l.Segments}, {optBlock, &l.Block}, {optUpto, &l.BlockMost}} {
 		if given&n.o != 0 {
 			fields[i] = n.field
 		}

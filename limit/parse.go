@@ -138,6 +138,9 @@ func (p *Parser) Finish() (l Limit, err error) {
 			return Limit{}, err
 		}
 	}
+	if p.limit.BlockMost == p.limit.Block { // which says nothing
+		p.limit.BlockMost = 0
+	}
 	if err := p.limit.Validate(); err != nil {
 		return Limit{}, err
 	}

@@ -39,7 +39,7 @@ func (l *Ledger) Decide(now int64, q *Query) (Answer, error) {
 	l.ds = append(l.ds[:0], make([]limit.Decision, len(q.Charges))...)
 	for i := range q.Charges {
 		c := &q.Charges[i]
-		if err := limit.Peek(c.Limit, l.state(c, now), now, c.Cost, &l.ds[i]); err != nil {
+		if err := l.peek(c, now, c.Cost, &l.ds[i]); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -63,32 +63,39 @@ func (l *Ledger) Decide(now int64, q *Query) (Answer, error) {
 // apply takes from a limit that grants, unless the check is denied. A denial moves the key to the pace of a
 // limit that was raised, and counts with COUNTDENIED, also where it stops nobody.
 func (l *Ledger) apply(now int64, c *Charge, d *limit.Decision, denied bool) error {
-	state := l.state(c, now)
 	if denied && !d.Limited {
-		return limit.Peek(c.Limit, state, now, 0, d)
+		return l.peek(c, now, 0, d)
 	}
-	next, err := limit.Take(c.Limit, state, now, c.Cost, nil, d)
-	l.keep(c, next)
+	kind, state := l.kindOf(c, now)
+	next, as, err := limit.TakeBlock(c.Limit, kind, state, now, c.Cost, nil, d)
+	l.keep(c, as, next)
 	return err
 }
 
 // keep keeps the next state of a caller, if there is one.
-func (l *Ledger) keep(c *Charge, next []byte) {
+func (l *Ledger) keep(c *Charge, as limit.Kind, next []byte) {
 	if next == nil {
 		return
 	}
 	if l.states == nil {
 		l.states = map[string]entry{}
 	}
-	l.states[string(c.Key)] = entry{c.Limit.Algorithm.Kind(), next}
+	l.states[string(c.Key)] = entry{as, next}
 }
 
-func (l *Ledger) state(c *Charge, now int64) []byte {
+// peek answers as a take would, and changes nothing.
+func (l *Ledger) peek(c *Charge, now, cost int64, d *limit.Decision) error {
+	kind, state := l.kindOf(c, now)
+	return limit.PeekBlock(c.Limit, kind, state, now, cost, d)
+}
+
+// kindOf returns the state of a caller and its kind, 0 and nil if there is none.
+func (l *Ledger) kindOf(c *Charge, now int64) (limit.Kind, []byte) {
 	e := l.states[string(c.Key)]
 	if limit.Expires(e.kind, e.state) <= now {
-		return nil
+		return 0, nil
 	}
-	return e.state
+	return e.kind, e.state
 }
 
 // forget drops what has expired, and decides when to do so again.

@@ -42,10 +42,11 @@ func (l *Ledger) judge(now int64, domain *Domain, m *Match, d *limit.Decision, d
 	case m.Limit == nil, domain.AllOrNone() && !m.Negative:
 		return nil
 	case m.Negative && denied:
-		return limit.Peek(c.Limit, l.state(&c, now), now, 0, d)
+		return l.peek(&c, now, 0, d)
 	case m.Negative:
-		next, err := limit.Refund(c.Limit, l.state(&c, now), now, c.Cost, nil, d)
-		l.keep(&c, next)
+		_, state := l.kindOf(&c, now) // trees have no blocks
+		next, err := limit.Refund(c.Limit, state, now, c.Cost, nil, d)
+		l.keep(&c, c.Limit.Algorithm.Kind(), next)
 		return err
 	}
 	return l.apply(now, &c, d, false)
@@ -73,7 +74,7 @@ func (l *Ledger) together(now int64, matches []Match) (denied bool, err error) {
 	ds := make([]limit.Decision, len(charges))
 	for j := range charges {
 		c := &charges[j]
-		if err := limit.Peek(c.Limit, l.state(c, now), now, c.Cost, &ds[j]); err != nil {
+		if err := l.peek(c, now, c.Cost, &ds[j]); err != nil {
 			return false, err
 		}
 		denied = denied || ds[j].Limited && !soft[j]

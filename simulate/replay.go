@@ -131,6 +131,7 @@ type lane struct {
 
 // seat is what a lane keeps for a caller.
 type seat struct {
+	kind   limit.Kind // of state
 	state  []byte
 	window window
 	denied uint64
@@ -140,7 +141,14 @@ type seat struct {
 func (l *lane) decide(n uint32, now, cost int64, d *limit.Decision) {
 	s := l.seats.at(n)
 	before := cap(s.state) + cap(s.window.buf)
-	next, err := limit.Take(&l.limit, s.state, now, cost, s.state[:0], d)
+	var next []byte
+	var err error
+	as := l.limit.Algorithm.Kind()
+	if l.limit.Block == 0 {
+		next, err = limit.Take(&l.limit, s.state, now, cost, s.state[:0], d)
+	} else {
+		next, as, err = limit.TakeBlock(&l.limit, s.kind, s.state, now, cost, nil, d)
+	}
 	if err != nil {
 		*d = limit.Decision{}
 		if l.errors++; l.err == nil {
@@ -149,7 +157,7 @@ func (l *lane) decide(n uint32, now, cost int64, d *limit.Decision) {
 		return
 	}
 	if next != nil {
-		s.state = next
+		s.state, s.kind = next, as
 	}
 	if d.Limited {
 		l.deny(s, cost, d)
@@ -196,8 +204,8 @@ func (l *lane) sweep(now int64) {
 	l.held = 0
 	for n := range l.seats.n {
 		s := l.seats.at(n)
-		if s.state != nil && limit.Expires(l.limit.Algorithm.Kind(), s.state) <= now {
-			s.state = nil
+		if s.state != nil && limit.Expires(s.kind, s.state) <= now {
+			s.kind, s.state = limit.Kind(0), nil
 		}
 		s.window.shrink(now, l.period)
 		l.held += cap(s.state) + cap(s.window.buf)

@@ -22,7 +22,9 @@ const (
 	SLIDING   Kind = 7
 	SEGMENTED Kind = 8
 	LOG       Kind = 9
-	LEASE     Kind = 16
+	// BLOCK is for the state of a limit whose key is blocked, or was lately.
+	BLOCK Kind = 15
+	LEASE Kind = 16
 	// HOLDS is for what is known of the ids of a key: a record beside that of the key.
 	HOLDS Kind = 18
 )
@@ -76,6 +78,7 @@ var table = [...]row{
 	SLIDING:    {"SLIDING", "sliding", 0},
 	SEGMENTED:  {"SEGMENTED", "segmented", 0},
 	LOG:        {"LOG", "log", 0},
+	BLOCK:      {"BLOCK", "block", 0},
 	LEASE:      {"LEASE", "lease", 0},
 	HOLDS:      {"HOLDS", "holds", 0},
 	STRING:     {"STRING", "string", 0},
@@ -102,7 +105,7 @@ func (k Kind) row() *row {
 func (k Kind) Known() bool { return k.row().name != "" }
 
 // OfLimit reports whether k is the kind of an algorithm of limits.
-func (k Kind) OfLimit() bool { return k < LEASE && table[k].name != "" }
+func (k Kind) OfLimit() bool { return k < BLOCK && table[k].name != "" }
 
 // Written reports whether this version writes records of kind k.
 func (k Kind) Written() bool {

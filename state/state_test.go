@@ -17,7 +17,7 @@ func TestKinds(t *testing.T) {
 	kinds := map[Kind]is{
 		1: {"gcra", true, true, false, false, 0}, 2: {"token", true, true, false, false, 0}, 3: {"leaky", true, true, false, false, 0},
 		4: {"queue", true, true, false, false, 0}, 5: {"warmup", true, true, false, false, 0}, 6: {"fixed", true, true, false, false, 0},
-		7: {"sliding", true, true, false, false, 0}, 8: {"segmented", true, true, false, false, 0}, 9: {"log", true, true, false, false, 0},
+		7: {"sliding", true, true, false, false, 0}, 8: {"segmented", true, true, false, false, 0}, 9: {"log", true, true, false, false, 0}, 15: {"block", false, true, false, false, 0},
 		16: {"lease", false, true, false, false, 0}, 18: {"holds", false, true, false, false, 12}, 17: {"none", false, true, false, true, 12}, 25: {"none", false, true, false, true, 13},
 		64: {"string", false, true, true, false, 0}, 65: {"string", false, false, true, false, 0},
 		66: {"string", false, true, true, false, 12}, 67: {"string", false, false, true, false, 4},

@@ -44,6 +44,7 @@ func (t *Table) relieve(now int64, g *segment, size int) (dropped int) {
 
 // A rank orders keys by how much is lost if they are forgotten:
 //
+//	all bits    the key is blocked
 //	bit 63      the caller is denied now
 //	bits 62–39  the share of its limit that is used, 1 at bit 58
 //	bits 38–0   how long it takes until nothing is used, in 2²⁴ ns
@@ -62,12 +63,36 @@ const (
 func (t *Table) rank(now int64, r record) (uint64, bool) {
 	m, state := r.mark(), t.state(r)
 	a := m.Kind()
-	if a >= limit.LEASE {
+	if a >= limit.BLOCK {
 		expires := limit.Expires(a, state)
+		if a == limit.BLOCK {
+			return rankBlock(now, m, state, expires), true
+		}
 		return shareOne<<rankShare | uint64(max(0, expires-now))>>rankTime, a > limit.HOLDS && expires != math.MaxInt64
 	}
+	return rankLimit(now, m, a, state), true
+}
+
+// rankBlock returns the rank of a key that has a block: above all others while it is blocked, and then that of what
+// the block is around.
+func rankBlock(now int64, m Mark, state []byte, expires int64) uint64 {
+	var b limit.Block
+	kind, inner, err := b.Open(state, now)
+	switch {
+	case err != nil:
+		return 0
+	case now < b.Until:
+		return math.MaxUint64
+	case kind == 0:
+		return uint64(max(0, expires-now)) >> rankTime
+	}
+	return rankLimit(now, m, kind, inner)
+}
+
+// rankLimit returns the rank of the state of an algorithm.
+func rankLimit(now int64, m Mark, a limit.Kind, state []byte) uint64 {
 	if m&unknown == unknown {
-		return shareMost<<rankShare | uint64(max(0, limit.Expires(a, state)-now))>>rankTime, true
+		return shareMost<<rankShare | uint64(max(0, limit.Expires(a, state)-now))>>rankTime
 	}
 	used, bound := limit.Usage(a, state, now, m.bound())
 	share := uint64(shareMost)
@@ -79,7 +104,7 @@ func (t *Table) rank(now int64, r record) (uint64, bool) {
 	if m&denied != 0 && used >= bound {
 		rank |= rankDenied
 	}
-	return rank, true
+	return rank
 }
 
 // evictShare: one in evictShare of a segment's keys is evicted at once.

@@ -107,6 +107,11 @@ func markOf(l *limit.Limit, cost int64, d *limit.Decision) Mark {
 	return m | Mark(boundCode(limit.Bound(l, cost)))<<boundShift
 }
 
+// BlockMark is Mark for a key whose state has the kind BLOCK.
+func BlockMark(l *limit.Limit, cost int64, d *limit.Decision) Mark {
+	return markOf(l, cost, d)&^kindBits | kindMark(limit.BLOCK) | denied
+}
+
 // Unknown returns the mark of a key whose limit is not known yet.
 func Unknown(a limit.Kind) Mark { return kindMark(a) | denied | unknown }
 
