@@ -24,10 +24,11 @@ func (t *Txn) Info(key []byte) (info Info, ok bool, err error) {
 	case !it.written:
 		return it.Table.Info(&it.Spot, t.now), true, nil
 	}
+	b, err := blockOf(it)
 	return Info{
-		Kind: it.kind, Expires: limit.Expires(it.kind, it.State), Level: limit.Level(it.kind, it.State, t.now),
+		Block: b, Kind: it.kind, Expires: limit.Expires(it.kind, it.State), Level: limit.Level(it.kind, it.State, t.now),
 		Bytes: int64(len(key) + len(it.State)),
-	}, true, nil
+	}, true, err
 }
 
 // Put gives key a state, whatever it held before. A state that has expired

@@ -270,12 +270,17 @@ type Info struct {
 	// Bytes is the memory that the key uses: its record and its slot in the
 	// index.
 	Bytes int64
+	// Block is the last block of a key that is blocked, or was lately; the zero value from walks.
+	Block limit.Block
 }
 
 // Info describes a key that is there, at now.
 func (t *Table) Info(sp *Spot, now int64) Info {
 	info := t.info(sp.r)
 	info.Level = limit.Level(sp.r.kind(), t.state(sp.r), now)
+	if info.Kind == limit.BLOCK {
+		_, _, _ = info.Block.Open(t.state(sp.r), now) // of a damaged state, it is what can be read
+	}
 	return info
 }
 

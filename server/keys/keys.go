@@ -102,7 +102,15 @@ func Describe(c *call, info *engine.Info) {
 	if info.Expires == math.MaxInt64 {
 		left = -1
 	}
-	c.Map(5)
+	if info.Block.Length == 0 {
+		c.Map(5)
+	} else {
+		c.Map(7)
+		c.Text("blocked_for")
+		c.Int(limit.Milliseconds(max(0, info.Block.Until-c.Now)))
+		c.Text("block")
+		c.Int(limit.Milliseconds(info.Block.Length))
+	}
 	c.Text("algorithm")
 	c.Text(info.Kind.TypeName())
 	c.Text("state")
