@@ -156,7 +156,7 @@ func (e *core) decide(now int64, a *asking) (decided bool) {
 	var keys [][]byte
 	var place Place
 	if all := a.w.All; all != nil {
-		keys = all.Keys
+		keys = all.Declares()
 	} else {
 		a.key = a.w.at.Key()
 		keys, place = [][]byte{a.key}, Place(a.w.at.Hash)

@@ -53,6 +53,10 @@ type Hold struct {
 	Returns bool
 	// Once has the request count once, unless it is nil. Nothing is held then, and the fields above are ignored.
 	Once *Once
+	// List, unless it is nil, is a key that stands for a hold of several keys: beside it, SettleList finds which they are.
+	// It is no key that holds anything else. Notes[i] is told with the key of a Together at i then.
+	List  []byte
+	Notes [][]byte
 }
 
 // beside returns the index of the item of the record beside that of the item at an index. It

@@ -87,6 +87,14 @@ func (r *Together) Worst() int {
 	return at
 }
 
+// Declares returns the keys to declare for the request.
+func (r *Together) Declares() [][]byte {
+	if r.Hold == nil || r.Hold.List == nil {
+		return r.Keys
+	}
+	return append(slices.Clip(r.Keys), r.Hold.List)
+}
+
 // index returns the index of a key, or -1.
 func (r *Together) index(key []byte) int {
 	return slices.IndexFunc(r.Keys, func(k []byte) bool { return bytes.Equal(k, key) })

@@ -395,13 +395,26 @@ func (all *together) hold() (at int, err error) {
 			return i, err
 		}
 	}
-	return -1, nil
+	if r.Hold.List != nil {
+		err = keepList(t, r)
+	}
+	return -1, err
 }
 
 // heldBefore answers a request whose id is known of one of the keys. If the same request is held already, it is granted again and
 // takes nothing. It is an error if something stands in the way of holding it; the index is that of the key.
 func (all *together) heldBefore() (known bool, at int, err error) {
 	t, r := all.t, all.r
+	if r.Hold.List != nil {
+		known, err := listed(t, r)
+		if err == nil && known {
+			at, err = all.grantAgain()
+			return true, at, err
+		}
+		if err != nil {
+			return false, -1, err
+		}
+	}
 	n, held, first := 0, 0, 0
 	for i, key := range r.Keys {
 		if r.soft(i) {
@@ -427,7 +440,7 @@ func (all *together) heldBefore() (known bool, at int, err error) {
 	switch {
 	case n == 0:
 		return false, -1, nil
-	case n < held:
+	case n < held || r.Hold.List != nil: // by another request
 		return false, first, ErrHeld
 	}
 	at, err = all.grantAgain()

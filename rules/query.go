@@ -248,6 +248,14 @@ func (q *Query) terms(r *Rule) (t *terms, override int32) {
 	return t, -1
 }
 
+// CostField returns the name of the field that the cost of a rule comes from, "" if that is not given.
+func (q *Query) CostField(r *Rule) string {
+	if r.cost < 0 || q.values[r.cost] == nil {
+		return ""
+	}
+	return r.costName
+}
+
 // sort sorts a few numbers.
 func sort(a []int32) {
 	if len(a) > 16 {

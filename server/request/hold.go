@@ -2,6 +2,7 @@ package request
 
 import (
 	"strconv"
+	"strings"
 
 	"limitdb/engine"
 	"limitdb/hold"
@@ -13,6 +14,7 @@ import (
 type HoldArgs struct {
 	Args
 	engine.Hold
+	over bool // ONEXPIRE is given
 }
 
 // ParseHold parses a limit and its options, and then what is held, whose options may be in any order. maxTTL is the
@@ -66,6 +68,7 @@ func (a *HoldArgs) set(name string, word []byte) (text string) {
 		a.ID = word
 		return CheckHoldID(word)
 	case "ONEXPIRE":
+		a.over = true
 		if a.Returns = resp.EqualFold(word, "RETURN"); !a.Returns && !resp.EqualFold(word, "KEEP") {
 			return "ERR ONEXPIRE is keep or return, not " + resp.Quote(word)
 		}
@@ -73,6 +76,41 @@ func (a *HoldArgs) set(name string, word []byte) (text string) {
 		_, text = a.Option([][]byte{[]byte(name), word}, OwnCost|OwnWait)
 	}
 	return text
+}
+
+// Of parses an option of a hold of RL.CHECK, whose time is that of HOLD, from the start of words. It returns how many words the option
+// has, 0 if the first word is none.
+func (a *HoldArgs) Of(words [][]byte) (n int, text string) {
+	for _, o := range [...]struct {
+		word, name string
+		given      bool
+	}{{"HOLD", "TTL", a.TTL != 0}, {"ID", "ID", a.ID != nil}, {"ONEXPIRE", "ONEXPIRE", a.over}} {
+		switch {
+		case !resp.EqualFold(words[0], o.word):
+			continue
+		case o.given:
+			return 0, "ERR syntax error: " + o.word + " is given twice"
+		case len(words) < 2:
+			return 0, "ERR syntax error: " + o.word + " without its value"
+		}
+		return 2, a.set(o.name, words[1])
+	}
+	return 0, ""
+}
+
+// CheckIn returns the text of the error if a check with a cost cannot be held so, or "". maxTTL is the longest time of a hold, in ns.
+func (a *HoldArgs) CheckIn(cost, maxTTL int64) (text string) {
+	switch {
+	case a.TTL == 0 && (a.ID != nil || a.over):
+		return "ERR syntax error: ID and ONEXPIRE are for HOLD"
+	case a.TTL == 0:
+		return ""
+	case a.ID == nil:
+		return "ERR syntax error: HOLD needs ID id"
+	case cost < 1:
+		return errNoEstimate
+	}
+	return strings.Replace(a.check("RL.CHECK", maxTTL), "TTL", "HOLD", 1)
 }
 
 // CheckHoldID returns the text of the error if word cannot be the id of a hold, or of ONCE, or "".

@@ -1,6 +1,7 @@
 package rulebook
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 
@@ -35,6 +36,7 @@ type check struct {
 	explain   bool
 	wait      int64 // the most ns that a denial waits; negative if WAIT is not given
 	counted   counted
+	held      request.HoldArgs // of HOLD; its TTL is 0 without that
 
 	all engine.Together  // the request to the engine; its slices are reused
 	ds  []limit.Decision // on Charges
@@ -80,6 +82,7 @@ func (b *Book) check() *check {
 func (k *check) begin(b *Book, namespace []byte) error {
 	k.force, k.how, k.cost, k.explain, k.wait = b.force.Load(), takes, 1, false, -1
 	k.counted.given = false
+	k.held = request.HoldArgs{}
 	k.ns = k.force.set.Namespace(namespace)
 	if k.ns == nil {
 		return b.noNamespace(namespace)
@@ -90,6 +93,9 @@ func (k *check) begin(b *Book, namespace []byte) error {
 
 // prepareCheck parses a check, and finds its rules and the keys of their callers.
 func prepareCheck(b *Book, c *call) (handler.Prepared, string) {
+	if words, ok := settleWords(c.Args[1:]); ok {
+		return prepareSettle(c, words)
+	}
 	k := b.check()
 	text := k.parse(b, c.Args[1:])
 	if text == "" {
@@ -101,6 +107,7 @@ func prepareCheck(b *Book, c *call) (handler.Prepared, string) {
 		k.Free()
 		return nil, text
 	}
+	k.list(c.Args[1])
 	k.charge()
 	k.all.Once = k.counted.once(k)
 	k.timed(c)
@@ -112,7 +119,7 @@ func (k *check) Keys() [][]byte {
 	if k.all.Once != nil {
 		return k.counted.with(k.all.Keys)
 	}
-	return k.all.Keys
+	return k.all.Declares()
 }
 
 // Keep implements handler.Prepared. A transaction may have thousands of checks.
@@ -120,7 +127,8 @@ func (k *check) Keep() handler.Prepared {
 	if !k.pooled {
 		return k
 	}
-	own := &check{Query: k.Found(), book: k.book, force: k.force, ns: k.ns, how: k.how, cost: k.cost, explain: k.explain, wait: k.wait}
+	own := &check{Query: k.Found(), book: k.book, force: k.force, ns: k.ns, how: k.how, cost: k.cost, explain: k.explain, held: k.held, wait: k.wait}
+	own.held.ID = bytes.Clone(k.held.ID)
 	own.charge()
 	own.all.Once = own.counted.keep(&k.counted)
 	k.Free()
@@ -130,13 +138,17 @@ func (k *check) Keep() handler.Prepared {
 // Free implements handler.Prepared.
 func (k *check) Free() {
 	if k.pooled {
-		k.force, k.ns, k.all.Once = nil, nil, nil
+		k.force, k.ns, k.held, k.all.Hold, k.all.Once = nil, nil, request.HoldArgs{}, nil, nil
 		k.book.pool.Put(k)
 	}
 }
 
 // decide decides a check in one step for all its rules. After an error nothing has been taken.
 func decide(c *call, t *txn) {
+	if s, ok := c.Prepared.(*settle); ok {
+		s.do(c, t)
+		return
+	}
 	k := c.Prepared.(*check)
 	k.timed(c)
 	at, err := k.step(t)
@@ -150,7 +162,7 @@ func (k *check) step(t *txn) (at int, err error) {
 	switch {
 	case k.how == refunds:
 		return -1, t.RefundAll(&k.all)
-	case len(k.Charges) > 0:
+	case len(k.Charges) > 0 || k.all.Hold != nil:
 		return t.Together(&k.all)
 	}
 	return -1, nil
@@ -162,9 +174,7 @@ func (k *check) tell(c *call, at int, now int64, err error) {
 		c.Fail(errorText(err, nil))
 		return
 	}
-	if k.all.Once != nil {
-		c.Quorum = true
-	}
+	c.Quorum = c.Quorum || k.all.Once != nil || k.all.Hold != nil
 	if k.how == takes && (k.all.Once == nil || !k.all.Once.Again) {
 		if k.denied, k.at = at >= 0, now; !c.Then(len(k.Charges)*chargeCount, k) {
 			c.Step.End(engine.ErrTooMany)
@@ -198,6 +208,9 @@ func (k *check) charge() {
 	n := len(k.Charges)
 	k.ds = slices.Grow(k.ds[:0], n)[:n]
 	a.Decisions, a.CountDenied, a.Peek = k.ds, true, k.how == peeks
+	if a.Hold = nil; k.held.TTL > 0 {
+		a.Hold = &k.held.Hold
+	}
 }
 
 // takes reports whether the check takes something, so that it is counted and logged.
@@ -230,7 +243,7 @@ func (k *check) deny(to *call) {
 
 // count counts what a check was for each rule and in its namespace.
 func (k *check) count(lane int, denied bool) {
-	if len(k.Charges) == 0 && k.how == takes { // the engine has the others
+	if len(k.Charges) == 0 && k.how == takes && k.all.Hold == nil { // the engine has the others
 		k.force.free.Add(lane, stats.RuleAllowed)
 	}
 	if !k.takes() {

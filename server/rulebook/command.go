@@ -18,7 +18,7 @@ func (b *Book) Rows() []row {
 		"RL.CHECK", -3, 0, "Takes from the limits of all rules that match, or from none; with WAIT, waits until all grant.", nil,
 		spec.Text("namespace"), spec.Integer("numfields"),
 		fieldArgs(),
-		request.CostWord(), request.WaitWord(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")), spec.Optional(spec.Word("EXPLAIN")),
+		request.CostWord(), request.WaitWord(), heldArgs(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")), spec.Optional(spec.Word("EXPLAIN")),
 		request.OnceWords())
 	check.Route = 1 // redis-py's client of clusters has no way to dispatch a command without any
 	check.Example, check.Prepare, check.Do = "RL.CHECK shop 2 user u17 path /cart", func(c *call) (handler.Prepared, string) { return prepareCheck(b, c) }, decide
@@ -52,7 +52,10 @@ func (k *check) parse(b *Book, words [][]byte) (text string) {
 	if words, text = k.fields(b, words); text != "" {
 		return text
 	}
-	return k.options(words)
+	if text = k.options(words); text == "" {
+		text = k.held.CheckIn(k.cost, int64(b.Parts.Settings.HoldMaxTTL.Get()))
+	}
+	return text
 }
 
 // fields parses a namespace and fields, and returns the words that follow.
@@ -83,6 +86,9 @@ func (k *check) options(words [][]byte) (text string) {
 	a := request.Args{Cost: 1, MaxWait: -1}
 	for len(words) > 0 {
 		n, text := a.Option(words, request.OwnCost|request.OwnWait|request.OwnOnce)
+		if n == 0 && text == "" {
+			n, text = k.held.Of(words)
+		}
 		switch word := words[0]; {
 		case text != "":
 			return text
@@ -102,6 +108,9 @@ func (k *check) options(words [][]byte) (text string) {
 	}
 	if k.cost, k.wait = a.Cost, a.MaxWait; k.wait >= 0 && k.how != takes {
 		return "ERR syntax error: WAIT is for a check that takes"
+	}
+	if k.held.TTL > 0 && (k.how != takes || a.Given&request.OwnOnce != 0) {
+		return "ERR syntax error: HOLD is for a check that takes, and its ID does what ONCE does"
 	}
 	return k.counted.of(&a, k)
 }

@@ -1,0 +1,130 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// modelRules are those of a gateway of language models: tokens by a field, requests by COST, and a trial.
+const modelRules = `version: 1
+namespaces:
+  llm:
+    - name: tokens
+      key: [tenant]
+      limit: fixed 1000/h first
+      cost: tokens
+    - name: requests
+      key: [tenant]
+      limit: fixed 10/h first
+      overrides:
+        - {match: {tenant: big}, unlimited: true}
+    - name: trial
+      key: [tenant]
+      limit: fixed 2/h first
+      mode: shadow
+`
+
+// A check holds what all rules take, and settles what it has held, whatever the rules say by then.
+func TestCheckHold(t *testing.T) {
+	ts := withRules(t, modelRules)
+	c := ts.client()
+	const used = "-HELD this ID is that of another hold, or of one that is over; use a new ID for each request"
+	const noHold = "-NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"
+	c.steps(ts,
+		[2]string{"RL.CHECK llm 2 tenant a tokens 400 HOLD 1m ID r1", `[0 10 9 -1 3600000 "requests"]`},
+		[2]string{"RL.CHECK llm 2 tokens 400 tenant a ID r1 COST 1 HOLD 60000", `[0 10 9 -1 3600000 "requests"]`}, // sent again
+		[2]string{"RL.CHECK llm 2 tenant a tokens 401 HOLD 1m ID r1", used},
+		[2]string{"RL.CHECK llm 2 tenant b tokens 400 HOLD 1m ID r1", used},
+		[2]string{"RL.CHECK llm 2 tenant a tokens 400 HOLD 1m ID r1 ONEXPIRE return", used},
+		[2]string{"RL.CHECK llm 2 tenant a tokens 700 HOLD 1m ID r2", `[1 1000 600 3600000 3600000 "tokens"]`},
+		[2]string{"RL.CHECK llm 0 COMMIT r2", noHold}, // the denial has held nothing
+		[2]string{"RL.CHECK llm 2 tenant a tokens 0 PEEK", `[0 10 8 -1 3600000 "requests"]`},
+		[2]string{"DBSIZE", "3"},
+		// The fields of a commit say what it has cost; what is not given stays as it was estimated.
+		[2]string{"RL.CHECK llm 1 tokens 150 COMMIT r1 EXPLAIN", `[0 0 10 9 3600000 "requests" [[-250 0 1000 850 3600000 "tokens"] [0 0 10 9 3600000 "requests"]]]`},
+		[2]string{"RL.CHECK llm 1 tokens 999 COMMIT r1", `[0 0 10 9 3600000 "requests"]`}, // the first has settled it
+		[2]string{"RL.CHECK llm 0 CANCEL r1 EXPLAIN", `[0 0 10 9 3600000 "requests" [[-250 0 1000 850 3600000 "tokens"] [0 0 10 9 3600000 "requests"]]]`},
+		[2]string{"RL.CHECK llm 2 tenant a tokens 400 HOLD 1m ID r1", used},
+		[2]string{"+30s", ""},
+		[2]string{"RL.CHECK llm 0 COMMIT r1", noHold},
+		// COST is for the rules without a field. What is over is told first.
+		[2]string{"RL.CHECK llm 2 tenant a tokens 10 HOLD 1m ID r1", `[0 10 8 -1 3570000 "requests"]`},
+		[2]string{"RL.CHECK llm 1 tokens 1000 COMMIT r1 COST 2", `[990 150 1000 0 3570000 "tokens"]`},
+		[2]string{"RL.CHECK llm 1 tenant a COST 0", `[1 1000 0 3570000 3570000 "tokens"]`},
+		// Cancelled, before and after.
+		[2]string{"RL.CHECK llm 2 tenant c tokens 10 HOLD 1m ID r3", `[0 10 9 -1 3600000 "requests"]`},
+		[2]string{"RL.CHECK llm 0 CANCEL r3", `[-1 0 10 10 0 "requests"]`},
+		[2]string{"RL.CHECK llm 0 CANCEL r4", `[0 0 -1 -1 0 ""]`},
+		[2]string{"RL.CHECK llm 2 tenant c tokens 10 HOLD 1m ID r4", "-CANCELLED this ID was cancelled before it was held"},
+		[2]string{"RL.CHECK llm 0 COMMIT r4", `[0 0 -1 -1 0 ""]`},
+		// A rule that is unlimited holds nothing; nor does a request that none limits.
+		[2]string{"RL.CHECK llm 2 tenant big tokens 10 HOLD 1m ID r5", `[0 1000 990 -1 3600000 "tokens"]`},
+		[2]string{"RL.CHECK llm 0 COMMIT r5 COST 7 EXPLAIN", `[-3 0 1000 993 3600000 "tokens" [[-3 0 1000 993 3600000 "tokens"]]]`},
+		[2]string{"RL.CHECK llm 0 HOLD 1m ID r6", `[0 -1 -1 -1 0 ""]`},
+		[2]string{"RL.CHECK llm 0 HOLD 1m ID r6", `[0 -1 -1 -1 0 ""]`},
+		[2]string{"RL.CHECK llm 0 COMMIT r6", `[0 0 -1 -1 0 ""]`},
+		// A time that is over.
+		[2]string{"RL.CHECK llm 2 tenant d tokens 1000 HOLD 10s ID r7 ONEXPIRE return", `[0 1000 0 -1 3600000 "tokens"]`},
+		[2]string{"+10s", ""},
+		[2]string{"RL.CHECK llm 2 tenant d tokens 1000 HOLD 10s ID r8", `[0 1000 0 -1 3600000 "tokens"]`},
+		[2]string{"RL.CHECK llm 1 tokens 1 COMMIT r7", `[1 1 1000 0 3600000 "tokens"]`},
+		[2]string{"+20s", ""},
+		[2]string{"RL.CHECK llm 1 tokens 1 COMMIT r8", noHold},
+		// In a step with others.
+		[2]string{"MULTI", "OK"},
+		[2]string{"RL.CHECK llm 2 tenant e tokens 5 HOLD 10s ID r9", "QUEUED"},
+		[2]string{"RL.CHECK llm 1 tokens 7 COMMIT r9", "QUEUED"},
+		[2]string{"EXEC", `[[0 10 9 -1 3600000 "requests"] [0 0 10 9 3600000 "requests"]]`},
+		// An id belongs to its namespace; the rules may have gone.
+		[2]string{"RL.CHECK llm 2 tenant f tokens 5 HOLD 1m ID x", `[0 10 9 -1 3600000 "requests"]`},
+		[2]string{"RL.CHECK ll 0 COMMIT mx", noHold},
+	)
+	if _, err := ts.rules.Load([]byte("version: 1\nnamespaces:\n  other:\n    - name: a\n      limit: fixed 1/h\n")); err != nil {
+		t.Fatal(err)
+	}
+	c.steps(ts,
+		[2]string{"RL.CHECK llm 1 tokens 3 COMMIT x COST 2 EXPLAIN", `[1 0 10 8 3600000 "requests" [[-2 0 1000 997 3600000 "tokens"] [1 0 10 8 3600000 "requests"]]]`},
+	)
+}
+
+// A check that holds waits as others do, and is granted when an estimate goes back.
+func TestCheckHoldWaits(t *testing.T) {
+	ts := withRules(t, modelRules)
+	c, other := ts.client(), ts.client()
+	c.steps(ts, [2]string{"RL.CHECK llm 2 tenant a tokens 900 HOLD 10s ID a ONEXPIRE return", `[0 10 9 -1 3600000 "requests"]`})
+	other.saysAfter(ts, "a check", "RL.CHECK llm 2 tenant a tokens 300 HOLD 1m ID b WAIT 1m", 10*time.Second, `[0 10 9 -1 3600000 "requests"]`)
+	c.steps(ts, [2]string{"RL.CHECK llm 1 tokens 100 COMMIT b", `[0 0 10 9 3600000 "requests"]`})
+	c.steps(ts, [2]string{"RL.CHECK llm 1 tenant a COST 0", `[0 10 9 -1 3600000 "requests"]`})
+}
+
+func TestCheckHoldErrorsNameTheArgument(t *testing.T) {
+	ts := withRules(t, modelRules)
+	c := ts.client()
+	for _, tt := range [][2]string{
+		{"RL.CHECK llm 0 HOLD 1m", "-ERR syntax error: HOLD needs ID id"},
+		{"RL.CHECK llm 0 ID x", "-ERR syntax error: ID and ONEXPIRE are for HOLD"},
+		{"RL.CHECK llm 0 HOLD 2h ID x", "-ERR HOLD is above hold-max-ttl, 3600 s"},
+		{"RL.CHECK llm 0 HOLD 1m HOLD 1m ID x", "-ERR syntax error: HOLD is given twice"},
+		{"RL.CHECK llm 0 HOLD 1m ID x ONEXPIRE", "-ERR syntax error: ONEXPIRE without its value"},
+		{"RL.CHECK llm 0 HOLD 1m ID x PEEK", "-ERR syntax error: HOLD is for a check that takes, and its ID does what ONCE does"},
+		{"RL.CHECK llm 0 HOLD 1m ID x ONCE y", "-ERR syntax error: HOLD is for a check that takes, and its ID does what ONCE does"},
+		{"RL.CHECK llm 0 HOLD 1m ID x COST 0", "-ERR COST must be 1 or more: a hold takes an estimate"},
+		{"RL.CHECK llm 0 HOLD 1m COMMIT x", "-ERR syntax error: \"HOLD\" does not go with COMMIT or CANCEL"},
+		{"RL.CHECK llm 0 COMMIT", "-ERR syntax error: \"COMMIT\" without its value"},
+		{"RL.CHECK llm 0 COMMIT x COMMIT y", "-ERR syntax error: COMMIT or CANCEL is given twice"},
+		{"RL.CHECK llm 0 CANCEL x COST 1", "-ERR syntax error: COST is for COMMIT"},
+		{"RL.CHECK llm 0 COMMIT x COST -1", "-ERR COST is negative"},
+		{"RL.CHECK llm 0 COMMIT " + strings.Repeat("x", 129), "-ERR ID must have 1 to 128 bytes: "},
+		{"RL.CHECK none 0 HOLD 1m ID x", "-NORULE "},
+	} {
+		if got := line(c.do(strings.Fields(tt[0])...)); !strings.HasPrefix(got, tt[1]) {
+			t.Errorf("%.70s: %s, want %s", tt[0], got, tt[1])
+		}
+	}
+	c.steps(ts,
+		[2]string{"RL.CHECK llm 2 tenant a tokens 4 HOLD 1m ID COMMIT", `[0 10 9 -1 3600000 "requests"]`},
+		[2]string{"RL.CHECK llm 1 tokens x COMMIT COMMIT", `-ERR field "tokens": the cost must be an integer from 0 to 9223372036854775807`},
+		[2]string{"RL.CHECK llm 1 tokens 4 COMMIT COMMIT", `[0 0 10 9 3600000 "requests"]`},
+	)
+}

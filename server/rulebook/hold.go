@@ -1,0 +1,205 @@
+package rulebook
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"limitdb/engine"
+	"limitdb/resp"
+	"limitdb/rules"
+	"limitdb/server/handler"
+	"limitdb/server/limits"
+	"limitdb/server/request"
+	"limitdb/server/spec"
+)
+
+// A check that is held takes its costs now, and is settled later under its id, which is one of its namespace. What it holds is listed under
+// a key of its own, so the rules may change meanwhile: see engine.SettleList.
+
+// heldArgs describes the options of a check that holds, or settles.
+func heldArgs() spec.Argument {
+	text := func(token string) spec.Argument {
+		return spec.Argument{Name: "id", Kind: "string", Token: token}
+	}
+	over := spec.Argument{Name: "onexpire", Kind: "oneof", Token: "ONEXPIRE", Optional: true, Args: []spec.Argument{spec.Word("KEEP"), spec.Word("RETURN")}}
+	return spec.Argument{Name: "hold", Kind: "oneof", Optional: true, Args: []spec.Argument{
+		{Name: "hold", Kind: "block", Args: []spec.Argument{{Name: "ttl", Kind: "string", Token: "HOLD"}, text("ID"), over}},
+		text("COMMIT"), text("CANCEL"),
+	}}
+}
+
+// listPrefix is what the keys of lists begin with. A caller of a rule has a letter behind rules.Prefix.
+const listPrefix = rules.Prefix + "!"
+
+// listKey returns the key of the list of a hold.
+func listKey(namespace, id []byte) []byte {
+	b := binary.AppendUvarint([]byte(listPrefix), uint64(len(namespace)))
+	return append(append(b, namespace...), id...)
+}
+
+// list names the list of a check that holds, with what a commit must know of each charge: its rule, and the field with its cost.
+func (k *check) list(namespace []byte) {
+	if k.held.TTL == 0 {
+		return
+	}
+	k.held.List = listKey(namespace, k.held.ID)
+	for i := range k.Charges {
+		r := k.Charges[i].Rule
+		k.held.Notes = append(k.held.Notes, append(append([]byte(r.Name), 0), k.CostField(r)...))
+	}
+}
+
+// settle is a parsed RL.CHECK with COMMIT or CANCEL.
+type settle struct {
+	list, id         []byte
+	cancels, explain bool
+	cost             int64    // less than 0: the estimate
+	fields           [][]byte // names and values
+	keys             [][]byte // to declare: the list, and what it had when it was looked up
+}
+
+// settleWords reports whether words, which follow the command's name, are those of a check that settles, and returns its options.
+func settleWords(words [][]byte) (options [][]byte, ok bool) {
+	n, isInt := resp.ParseInt(words[1])
+	if !isInt || n < 0 || n > rules.MaxFields || 2*n >= int64(len(words)-2) {
+		return nil, false
+	}
+	options = words[2+2*n:]
+	for i := 0; i < len(options); i++ {
+		switch w := options[i]; {
+		case resp.EqualFold(w, "COMMIT"), resp.EqualFold(w, "CANCEL"):
+			return options, true
+		case !resp.EqualFold(w, "PEEK") && !resp.EqualFold(w, "REFUND") && !resp.EqualFold(w, "EXPLAIN"):
+			i++ // its value
+		}
+	}
+	return nil, false
+}
+
+// prepareSettle parses a check that settles, and looks up its keys.
+func prepareSettle(c *call, options [][]byte) (handler.Prepared, string) {
+	s := &settle{cost: -1, fields: c.Args[3 : len(c.Args)-len(options)]}
+	if text := s.parse(options); text != "" {
+		return nil, text
+	}
+	s.list = listKey(c.Args[1], s.id)
+	s.keys = append(s.keys, s.list)
+	_ = c.States().UpdateAt(0, c.Now, s.keys, func(t *engine.Txn) error { // an error comes once more in the step
+		keys, err := engine.ListedKeys(t, s.list)
+		s.keys = s.keys[:1]
+		for _, key := range keys {
+			s.keys = append(s.keys, bytes.Clone(key))
+		}
+		return err
+	})
+	return s, ""
+}
+
+// parse parses the options.
+func (s *settle) parse(options [][]byte) (text string) {
+	a := request.Args{Cost: -1}
+	for len(options) > 0 {
+		n, text := a.Option(options, request.OwnCost)
+		switch word := options[0]; {
+		case text != "":
+			return text
+		case n > 0:
+		case resp.EqualFold(word, "EXPLAIN") && !s.explain:
+			s.explain, n = true, 1
+		case !resp.EqualFold(word, "COMMIT") && !resp.EqualFold(word, "CANCEL"):
+			return "ERR syntax error: " + resp.Quote(word) + " does not go with COMMIT or CANCEL"
+		case s.id != nil:
+			return "ERR syntax error: COMMIT or CANCEL is given twice"
+		case len(options) < 2:
+			return "ERR syntax error: " + resp.Quote(word) + " without its value"
+		default:
+			if text = request.CheckHoldID(options[1]); text != "" {
+				return text
+			}
+			s.cancels, s.id, n = resp.EqualFold(word, "CANCEL"), options[1], 2
+		}
+		options = options[n:]
+	}
+	if s.cancels && a.Given != 0 {
+		return "ERR syntax error: COST is for COMMIT"
+	}
+	s.cost = a.Cost
+	return ""
+}
+
+// Keys implements handler.Prepared.
+func (s *settle) Keys() [][]byte { return s.keys }
+
+// Keep implements handler.Prepared.
+func (s *settle) Keep() handler.Prepared {
+	own := *s
+	own.id, own.fields = bytes.Clone(s.id), make([][]byte, len(s.fields))
+	for i, word := range s.fields {
+		own.fields[i] = bytes.Clone(word)
+	}
+	return &own
+}
+
+// Free implements handler.Prepared.
+func (s *settle) Free() {}
+
+// Waits implements handler.Prepared: it does not ask.
+func (s *settle) Waits() int64 { return -1 }
+
+// costOf returns what a rule has cost, by its note: what its field says or, if the request has none, COST.
+func (s *settle) costOf(note []byte) (int64, error) {
+	_, field, _ := bytes.Cut(note, []byte{0})
+	for i := 0; len(field) > 0 && i+1 < len(s.fields); i += 2 {
+		if bytes.Equal(s.fields[i], field) {
+			n, ok := resp.ParseInt(s.fields[i+1])
+			if !ok || n < 0 {
+				return 0, &rules.FieldError{Field: resp.Quote(field), Err: rules.ErrFieldCost}
+			}
+			return n, nil
+		}
+	}
+	return s.cost, nil
+}
+
+// do settles the hold in a step, and replies.
+func (s *settle) do(c *call, t *txn) {
+	var all []engine.Listed
+	var err error
+	if s.cancels {
+		all, err = engine.GiveUpList(t.Txn, s.list, s.id)
+	} else {
+		all, err = engine.SettleList(t.Txn, s.list, s.id, s.costOf)
+	}
+	if err != nil {
+		if t.Note(err) != nil {
+			c.Fail(errorText(err, nil))
+		}
+		return
+	}
+	c.Quorum = true
+	c.Worked(int64(2 * len(all)))
+	none := engine.Listed{}
+	none.Decision.Limit, none.Decision.Remaining = -1, -1
+	at := &none
+	for i := range all {
+		if k := &all[i]; i == 0 || k.Over > at.Over || k.Over == at.Over && k.Decision.Remaining < at.Decision.Remaining {
+			at = k
+		}
+	}
+	c.Array(map[bool]int{false: 6, true: 7}[s.explain])
+	sixSettled(c, at)
+	if s.explain {
+		c.Array(len(all))
+		for i := range all {
+			c.Array(6)
+			sixSettled(c, &all[i])
+		}
+	}
+}
+
+// sixSettled replies with how the hold of a rule was settled, and the rule's name.
+func sixSettled(c *call, k *engine.Listed) {
+	limits.FiveSettled(c, &k.Settlement)
+	rule, _, _ := bytes.Cut(k.Note, []byte{0})
+	c.Bulk(rule)
+}
