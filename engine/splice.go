@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"limitdb/engine/table"
 	"limitdb/internal/journal"
 	"limitdb/limit"
@@ -35,9 +37,11 @@ func (it *item) splice(kind limit.Kind, head, splices []byte) error {
 	}
 	size := len(head) + edit.After
 	if it.written || it.kind != kind || !it.Boxed() || 2*size < cap(it.State) || table.Expires(kind, head) <= t.now {
-		state := make([]byte, len(head)+edit.Before, len(head)+edit.Most)
-		copy(state[copy(state, head):], it.State[n:])
-		return it.change(kind, state[:len(head)+len(edit.Apply(state[len(head):]))], splices)
+		buf := t.e.buffers.get()
+		state := append(append(slices.Grow(*buf, len(head)+edit.Most), head...), it.State[n:]...)
+		state = state[:len(head)+len(edit.Apply(state[len(head):]))]
+		defer func() { t.e.buffers.put(buf, state) }()
+		return it.change(kind, state, splices)
 	}
 	it.before, it.until = edit.Before, limit.Expires(kind, it.State)
 	it.revision = journal.Revision(it.State[:n]) + 1
