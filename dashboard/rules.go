@@ -25,8 +25,9 @@ type rulePage struct {
 	Weights   []string `json:"weights"`    // fields, each followed by a pattern and a weight
 	LimitFrom string   `json:"limit_from"` // the field with the limit that a request brings
 	AtMost    string   `json:"at_most"`
-	Text      string   `json:"text"`   // as it is written
-	Source    string   `json:"source"` // file, or command
+	InFlight  string   `json:"in_flight"` // how many requests may be in flight
+	Text      string   `json:"text"`      // as it is written
+	Source    string   `json:"source"`    // file, or command
 	Callers   []topKey `json:"callers"`
 	Minutes   []minute `json:"minutes"`
 }
@@ -91,7 +92,7 @@ func listed(namespace string, f fields) rulePage {
 	return rulePage{
 		rule:  rule{Namespace: namespace, Name: f.text("name"), Mode: f.text("mode")},
 		Limit: f.text("limit"), Key: texts(f["key"]), Candidate: f.text("candidate"),
-		Match: texts(f["match"]), Except: texts(f["except"]), Plans: texts(f["plans"]), Overrides: f.int("overrides"), Cost: f.text("cost"), Weights: texts(f["weights"]), LimitFrom: f.text("limit_from"), AtMost: f.text("at_most"), Callers: []topKey{}, Minutes: []minute{},
+		Match: texts(f["match"]), Except: texts(f["except"]), Plans: texts(f["plans"]), Overrides: f.int("overrides"), Cost: f.text("cost"), Weights: texts(f["weights"]), LimitFrom: f.text("limit_from"), AtMost: f.text("at_most"), InFlight: f.text("in_flight"), Callers: []topKey{}, Minutes: []minute{},
 	}
 }
 

@@ -15,6 +15,8 @@ type CheckAnswer struct {
 	Decision
 	// Rule is the name of the rule that decides, "" if no rule matches.
 	Rule string `json:"rule"`
+	// Lease is the id that gives back what the request has in flight, "" if it has nothing.
+	Lease string `json:"lease,omitempty"`
 	// Rules has the decisions of all rules that match, if they were asked for.
 	Rules []RuleDecision `json:"rules,omitempty"`
 }
@@ -71,10 +73,15 @@ func (a *api) check(ctx context.Context, body []byte) (any, error) {
 	return a.decideByRules(ctx, &q)
 }
 
+// words returns the command for a check, without its options.
+func (q *checkRequest) words() []string {
+	words := append([]string{"RL.CHECK", q.namespace, strconv.Itoa(len(q.fields) / 2)}, q.fields...)
+	return append(words, "COST", strconv.FormatInt(q.cost, 10))
+}
+
 // decideByRules asks the server for a decision under its rules.
 func (a *api) decideByRules(ctx context.Context, q *checkRequest) (answer CheckAnswer, err error) {
-	words := append([]string{"RL.CHECK", q.namespace, strconv.Itoa(len(q.fields) / 2)}, q.fields...)
-	words = append(words, "COST", strconv.FormatInt(q.cost, 10))
+	words := q.words()
 	if q.peek {
 		words = append(words, "PEEK")
 	} else {
@@ -91,6 +98,9 @@ func (a *api) decideByRules(ctx context.Context, q *checkRequest) (answer CheckA
 		return answer, err
 	}
 	answer.Rule = v.Elems[5].Text
+	if n := len(v.Elems); !q.explain && n == 7 || q.explain && n == 8 {
+		answer.Lease = v.Elems[n-1].Text
+	}
 	if q.explain && len(v.Elems) > 6 {
 		answer.Rules, err = ruleDecisions(v.Elems[6].Elems)
 	}
@@ -117,7 +127,7 @@ func ruleDecisions(parts []resp.Value) (all []RuleDecision, err error) {
 func (a *api) policiesOf(answer *CheckAnswer) (all []policy) {
 	for i := range answer.Rules {
 		r := &answer.Rules[i]
-		if r.Mode != "enforce" {
+		if r.Mode != "enforce" || len(all) > 0 && all[len(all)-1].Name == r.Rule { // what a rule has in flight comes after its limit
 			continue
 		}
 		p := policy{Name: r.Rule, Quota: r.Limit, Remaining: r.Remaining, Reset: seconds(r.window())}

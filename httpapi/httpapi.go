@@ -56,6 +56,7 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/take", a.once(a.take))
 	mux.Handle("/v1/check", a.once(a.check))
+	mux.Handle("/v1/release", a.post(a.release))
 	mux.Handle("/v1/explain", a.post(a.explain))
 	mux.HandleFunc("/auth", a.auth)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

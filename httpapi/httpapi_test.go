@@ -114,6 +114,10 @@ func TestCheck(t *testing.T) {
 			"RL.CHECK shop 0 COST 0 PEEK", `{"limited":false,"limit":-1,"remaining":-1,"wait_ms":-1,"reset_ms":0,"rule":""}`,
 		},
 		{
+			`{"namespace":"shop","fields":{"user":"u17"}}`, "*7\r\n:0\r\n:60\r\n:59\r\n:-1\r\n:1000\r\n$8\r\nuser-api\r\n$2\r\nid\r\n",
+			"RL.CHECK shop 1 user u17 COST 1", `{"limited":false,"limit":60,"remaining":59,"wait_ms":-1,"reset_ms":1000,"rule":"user-api","lease":"id"}`,
+		},
+		{
 			`{"namespace":"shop","explain":true}`, explained, "RL.CHECK shop 0 COST 1 EXPLAIN",
 			`{"limited":true,"limit":60,"remaining":0,"wait_ms":1500,"reset_ms":60000,"rule":"user-api","rules":[` +
 				`{"rule":"global","mode":"enforce","spelling":"GCRA 20000/s","cost":1,"limited":false,"limit":20000,"remaining":19999,"wait_ms":-1,"reset_ms":1},` +
@@ -125,6 +129,19 @@ func TestCheck(t *testing.T) {
 		w := f.serve("POST", "/v1/check", c.body, jsonType)
 		if got := strings.Join(f.words, " "); w.Code != 200 || got != c.words || strings.TrimSpace(w.Body.String()) != c.answer {
 			t.Errorf("%s: %d, %q, want %q: %s", c.body, w.Code, got, c.words, w.Body)
+		}
+	}
+}
+
+func TestRelease(t *testing.T) {
+	f := &fake{reply: ":2\r\n"}
+	w := f.serve("POST", "/v1/release", `{"namespace":"shop","fields":{"user":"u17"},"lease":"id"}`, jsonType)
+	if got := strings.Join(f.words, " "); w.Code != 200 || got != "RL.CHECK shop 1 user u17 COST 1 RELEASE id" || strings.TrimSpace(w.Body.String()) != `{"released":2}` {
+		t.Errorf("%d, %q: %s", w.Code, got, w.Body)
+	}
+	for _, body := range []string{`{}`, `{"namespace":"shop"}`, `{"namespace":"shop","lease":""}`, `{"namespace":"shop","lease":1}`, `{"namespace":"shop","lease":"id","cost":1}`} {
+		if w := f.serve("POST", "/v1/release", body, jsonType); w.Code != 400 {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
 		}
 	}
 }

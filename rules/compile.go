@@ -281,10 +281,11 @@ func (c *compiler) addresses(doc *ruleDoc, r *Rule) {
 
 // limits compiles the limit of a rule, or its plans.
 func (c *compiler) limits(doc *ruleDoc, r *Rule) {
+	c.inFlight(doc, r)
 	switch {
 	case doc.unlimited.given():
-		if doc.limit.given() || doc.limitFrom.given() || doc.plan.at != nil || doc.burst.given() || doc.candidate.given() || len(doc.overrides) > 0 || len(doc.weights) > 0 {
-			c.fail(doc.unlimited.at, "unlimited does not go with limit, limit_from, plan, burst, weights, overrides or candidate")
+		if doc.limit.given() || doc.limitFrom.given() || doc.inFlight.given() || doc.plan.at != nil || doc.burst.given() || doc.candidate.given() || len(doc.overrides) > 0 || len(doc.weights) > 0 {
+			c.fail(doc.unlimited.at, "unlimited does not go with limit, limit_from, in_flight, plan, burst, weights, overrides or candidate")
 		}
 		r.terms.unlimited = true
 		return
@@ -292,10 +293,15 @@ func (c *compiler) limits(doc *ruleDoc, r *Rule) {
 		c.plan(doc, r)
 	case doc.limit.given():
 		r.terms = c.terms(doc.limit, doc.burst)
+	case doc.inFlight.given() && !doc.limitFrom.given():
+		r.terms.unlimited = true
 	case !doc.bad && !doc.limitFrom.given():
 		c.fail(doc.at, "rule %s needs a limit, a plan, or unlimited", quote(r.Name))
 	}
 	c.limitFrom(doc, r)
+	if doc.candidate.given() && r.flight != nil && r.terms.unlimited {
+		c.fail(doc.candidate.at, "candidate is tried beside a limit: the rule has only in_flight")
+	}
 	if doc.candidate.given() {
 		t := c.terms(doc.candidate, spot{})
 		r.candidate = &t
@@ -426,6 +432,9 @@ func (r *Rule) checksum(before string) [sha256.Size]byte {
 	}
 	if r.from != nil {
 		write("limit_from", r.from.name, "\x00", r.from.text)
+	}
+	if r.flight != nil {
+		write("in_flight", r.flight.Max, " ", r.flight.Lease)
 	}
 	for i := range r.weights {
 		write("weights", r.weights[i].times)

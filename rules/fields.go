@@ -66,6 +66,8 @@ type ruleDoc struct {
 	burst     spot
 	limitFrom spot
 	atMost    spot
+	inFlight  spot
+	lease     spot
 	cost      spot
 	weights   []weightDoc
 	overrides []overrideDoc
@@ -231,6 +233,16 @@ func ruleRows() []row[ruleDoc] {
 			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.atMost = d.spot(n, "at_most") },
 		},
 		{
+			"in_flight", false, `{"type": "integer", "minimum": 1, "maximum": 8192}`, "How many requests of a caller may be in flight at a time. Needs lease.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) {
+				to.inFlight = d.count(n, "in_flight", 1, limit.MaxHolders)
+			},
+		},
+		{
+			"lease", false, `{"type": "string", "examples": ["60s"]}`, "How long a request of in_flight counts if its lease is not given back.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.lease = d.spot(n, "lease") },
+		},
+		{
 			"cost", false, schemaName, "The field with the cost. A check without it costs what COST says, or 1.",
 			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.cost = spot{d.name(n, "cost"), n} },
 		},
@@ -329,8 +341,11 @@ func (d *decoder) flag(n *yaml.Node, kind string) spot {
 	return spot{"true", n}
 }
 
-func (d *decoder) burst(n *yaml.Node) (s spot) {
-	if d.spoils(func() { s = spot{strconv.FormatInt(d.number(n, "burst", 0, math.MaxInt64), 10), n} }) {
+func (d *decoder) burst(n *yaml.Node) spot { return d.count(n, "burst", 0, math.MaxInt64) }
+
+// count reads an integer from least to most as a text.
+func (d *decoder) count(n *yaml.Node, kind string, least, most int64) (s spot) {
+	if d.spoils(func() { s = spot{strconv.FormatInt(d.number(n, kind, least, most), 10), n} }) {
 		return spot{}
 	}
 	return s

@@ -1,13 +1,18 @@
 package rules
 
-import "limitdb/limit"
+import (
+	"encoding/binary"
+
+	"limitdb/limit"
+)
 
 // Ledger decides checks by itself, without a server: with the same rules, the same functions and the same
 // answers. It serves tests of a file and simulations. It is not safe for use by several goroutines. The zero
 // value is ready.
 type Ledger struct {
 	states map[string]entry
-	sweep  int // checks until expired states are forgotten
+	leases uint64 // that have been asked for: each has an id of its own
+	sweep  int    // checks until expired states are forgotten
 	ds     []limit.Decision
 
 	// Of Judge:
@@ -37,8 +42,15 @@ func (l *Ledger) Decide(now int64, q *Query) (Answer, error) {
 		l.forget(now)
 	}
 	l.ds = append(l.ds[:0], make([]limit.Decision, len(q.Charges))...)
+	l.leases++
 	for i := range q.Charges {
 		c := &q.Charges[i]
+		if c.InFlight != nil {
+			if err := limit.PeekLease(l.lease(c), l.leasesOf(c, now), now, &l.ds[i]); err != nil {
+				return Answer{}, err
+			}
+			continue
+		}
 		if err := l.peek(c, now, c.Cost, &l.ds[i]); err != nil {
 			return Answer{}, err
 		}
@@ -63,6 +75,9 @@ func (l *Ledger) Decide(now int64, q *Query) (Answer, error) {
 // apply takes from a limit that grants, unless the check is denied. A denial moves the key to the pace of a
 // limit that was raised, and counts with COUNTDENIED, also where it stops nobody.
 func (l *Ledger) apply(now int64, c *Charge, d *limit.Decision, denied bool) error {
+	if c.InFlight != nil {
+		return l.fly(now, c, l.leasesOf(c, now), d, denied)
+	}
 	if denied && !d.Limited {
 		return l.peek(c, now, 0, d)
 	}
@@ -72,15 +87,39 @@ func (l *Ledger) apply(now int64, c *Charge, d *limit.Decision, denied bool) err
 	return err
 }
 
+// lease returns the lease that a check asks for.
+func (l *Ledger) lease(c *Charge) *limit.Lease {
+	return &limit.Lease{Limit: c.InFlight.Max, TTL: c.InFlight.Lease, Weight: 1, ID: binary.BigEndian.AppendUint64(nil, l.leases)}
+}
+
+// fly takes a lease, unless the check is denied. It ends when its time is over: nobody gives it back.
+func (l *Ledger) fly(now int64, c *Charge, state []byte, d *limit.Decision, denied bool) error {
+	if denied {
+		if !d.Limited {
+			d.Remaining++ // it has not been taken
+		}
+		return nil
+	}
+	next, err := limit.TakeLease(l.lease(c), state, now, nil, d)
+	if next != nil {
+		l.put(c.Key, entry{limit.LEASE, next})
+	}
+	return err
+}
+
 // keep keeps the next state of a caller, if there is one.
 func (l *Ledger) keep(c *Charge, as limit.Kind, next []byte) {
 	if next == nil {
 		return
 	}
+	l.put(c.Key, entry{as, next})
+}
+
+func (l *Ledger) put(key []byte, e entry) {
 	if l.states == nil {
 		l.states = map[string]entry{}
 	}
-	l.states[string(c.Key)] = entry{as, next}
+	l.states[string(key)] = e
 }
 
 // peek answers as a take would, and changes nothing.
@@ -96,6 +135,12 @@ func (l *Ledger) kindOf(c *Charge, now int64) (limit.Kind, []byte) {
 		return 0, nil
 	}
 	return e.kind, e.state
+}
+
+// leasesOf returns the leases of a caller, nil if there are none.
+func (l *Ledger) leasesOf(c *Charge, now int64) []byte {
+	_, state := l.kindOf(c, now)
+	return state
 }
 
 // forget drops what has expired, and decides when to do so again.

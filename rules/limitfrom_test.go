@@ -175,7 +175,7 @@ func TestBadLimitFrom(t *testing.T) {
 		{"limit: 1/s, limit_from: ‸q@, at_most: 2/s", `limit_from must be a letter or digit, then letters, digits or any of _ . / -, at most 64 in all, not "q@"`},
 		{"limit: sliding 1/s, limit_from: q, at_most: ‸2/s", "GCRA cannot read the state of SLIDING: at_most must have the algorithm of limit"},
 		{"plan: {field: p, limit: api, default: free}, limit_from: ‸q, at_most: 2/s", "limit_from does not go with plan"},
-		{"unlimited: ‸true, limit_from: q, at_most: 2/s", "unlimited does not go with limit, limit_from, plan, burst, weights, overrides or candidate"},
+		{"unlimited: ‸true, limit_from: q, at_most: 2/s", "unlimited does not go with limit, limit_from, in_flight, plan, burst, weights, overrides or candidate"},
 		{"limit_from: q, at_most: ‸2/s burst 3, burst: 4", `"GCRA 2/s burst 3" has a BURST of its own`},
 		{"limit_from: q, at_most: 2/s", ""},
 		{"limit: fixed 1/s, limit_from: q, at_most: ‸fixed 2/m", "with FIXED, limit and at_most may differ only in their counts"},

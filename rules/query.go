@@ -47,6 +47,8 @@ type Charge struct {
 	Role Role
 	// Limit is what the caller may do.
 	Limit *limit.Limit
+	// InFlight is not nil for a lease: how many the caller may hold. Limit then has only its Max.
+	InFlight *InFlight
 	// Cost is what the check takes from it, 0 or more.
 	Cost int64
 	// Key is the caller's, valid until the next Match.
@@ -60,6 +62,8 @@ type Charge struct {
 type Query struct {
 	// Secret is hashed with values that are too long for a key. The owner sets it once.
 	Secret []byte
+	// Rates leaves out what may be in flight, for requests that cannot give leases back.
+	Rates bool
 	// Charges are the limits that apply, in the order of the file, after Match.
 	Charges []Charge
 	// Unlimited are the rules that matched and do not limit the caller, in the order of the
@@ -184,6 +188,15 @@ func (q *Query) holds(conditions []condition) bool {
 // charge adds the limits of a rule that matches.
 func (q *Query) charge(r *Rule, cost int64) error {
 	t, override := q.terms(r)
+	role := Enforced
+	if r.Mode == Shadow {
+		role = Shadowed
+	}
+	flies := r.flight != nil && !q.Rates && !(override >= 0 && t.unlimited) && cost != 0
+	if t.unlimited && flies {
+		q.fly(r, role)
+		return q.few()
+	}
 	if t.unlimited {
 		q.Unlimited = append(q.Unlimited, r)
 		return nil
@@ -203,19 +216,23 @@ func (q *Query) charge(r *Rule, cost int64) error {
 			return err
 		}
 	}
-	role := Enforced
-	if r.Mode == Shadow {
-		role = Shadowed
-	}
 	q.add(r, role, t, cost, t.family)
 	if r.from != nil && override < 0 {
 		if err := q.bring(r.from); err != nil {
 			return err
 		}
 	}
+	if flies {
+		q.fly(r, role)
+	}
 	if r.candidate != nil && override < 0 {
 		q.add(r, Candidate, r.candidate, cost, r.candidate.family-'a'+'A')
 	}
+	return q.few()
+}
+
+// few returns ErrTooMany if too many limits apply.
+func (q *Query) few() error {
 	if len(q.Charges) > MaxCharges {
 		return ErrTooMany
 	}
@@ -346,6 +363,9 @@ func (q *Query) KeysOf(r *Rule, keys [][]byte) ([][]byte, bool) {
 	}
 	for i := range r.overrides {
 		add(&r.overrides[i].terms, r.overrides[i].terms.family)
+	}
+	if r.flight != nil {
+		keys = append(keys, r.appendKey(nil, q, leaseFamily))
 	}
 	if r.candidate != nil {
 		add(r.candidate, r.candidate.family-'a'+'A')

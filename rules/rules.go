@@ -164,6 +164,7 @@ type Rule struct {
 	terms     terms // of callers without an override
 	plans     plans
 	from      *limitFrom // nil: requests bring no limit
+	flight    *InFlight  // nil: any number may be in flight
 	overrides []override
 	exempt    index // of the overrides' conditions
 	candidate *terms

@@ -56,7 +56,7 @@ func TestRules(t *testing.T) {
 		[]string{"RL.RULES", "SET", "a", "y", "limit: 1/m\nmatch: {m: GET}", `["added" ["a/y"] "changed" [] "removed" [] "same" 1]`},
 		[]string{"RL.RULES", "MODE", "a", "y", "Shadow", "OK"},
 		[]string{"RL.RULES", "LIST", `["a"]`},
-		[]string{"RL.RULES", "LIST", "a", `[["name" "x" "mode" "enforce" "limit" "GCRA 10/m" "key" ["u"] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" ""] ["name" "y" "mode" "shadow" "limit" "GCRA 1/m" "key" [] "candidate" "" "match" ["m" "GET"] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" ""]]`},
+		[]string{"RL.RULES", "LIST", "a", `[["name" "x" "mode" "enforce" "limit" "GCRA 10/m" "key" ["u"] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" "" "in_flight" ""] ["name" "y" "mode" "shadow" "limit" "GCRA 1/m" "key" [] "candidate" "" "match" ["m" "GET"] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" "" "in_flight" ""]]`},
 		[]string{"RL.RULES", "GET", "a", "y", `"name: y\nlimit: 1/m\nmatch: {m: GET}\nmode: shadow\n"`},
 		[]string{"RL.RULES", "DEL", "a", "y", `["added" [] "changed" [] "removed" ["a/y"] "same" 1]`},
 		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {b: [{name: z, limit: 1/m}]}", `["added" ["b/z"] "changed" [] "removed" ["a/x"] "same" 0]`},

@@ -81,6 +81,9 @@ func (t *RuleTally) Add(q *rules.Query, a *rules.Answer) {
 		t.result.Unmatched++
 	}
 	for i := range q.Charges {
+		if !q.Counts(i, a.Parts) {
+			continue
+		}
 		c := &q.Charges[i]
 		at := c.Rule.Index - t.first
 		caller := t.callers[at][string(c.Key)]

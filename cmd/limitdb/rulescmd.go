@@ -163,7 +163,7 @@ func explain(w io.Writer, ns *rules.Namespace, q *rules.Query, fields [][2]strin
 			if v.From != "" && charge.Role != rules.Candidate {
 				from = " (" + v.From + ")"
 			}
-			fmt.Fprintf(w, "%s: %slimits %s to %s%s, cost %d\n", r.Name, role, who, charge.Limit, from, charge.Cost)
+			fmt.Fprintf(w, "%s: %slimits %s to %s%s, cost %d\n", r.Name, role, who, charge.Spelling(), from, charge.Cost)
 		}
 		switch {
 		case len(v.Charges) > 0:

@@ -72,7 +72,7 @@ function draw() {
 const pairs = (list, between) => list.filter((_, i) => i % 2 === 0).map((name, i) => name + between + list[2 * i + 1]).join(", ");
 
 // limitOf and matchOf say in words what a rule's limit is, and what requests it is about.
-export const limitOf = (r) => (r.plans.length ? pairs(r.plans, ": ") : r.limit || "unlimited") + (r.limit_from ? `, or that in ${r.limit_from}, at most ${r.at_most}` : "");
+export const limitOf = (r) => (r.plans.length ? pairs(r.plans, ": ") : r.limit || "unlimited") + (r.limit_from ? `, or that in ${r.limit_from}, at most ${r.at_most}` : "") + (r.in_flight ? `, ${r.in_flight}` : "");
 export const matchOf = (r) => (r.match.length ? pairs(r.match, " = ") : "all requests") + (r.except.length ? ", but not " + pairs(r.except, " = ") : "");
 
 // weightsOf says what a unit of the cost counts, the first of many.

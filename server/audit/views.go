@@ -84,6 +84,7 @@ type (
 		Weights   int      `json:"weights,omitempty"`
 		LimitFrom string   `json:"limit_from,omitempty"`
 		AtMost    string   `json:"at_most,omitempty"`
+		InFlight  string   `json:"in_flight,omitempty"`
 	}
 )
 
@@ -116,6 +117,9 @@ func (v *Views) rule(namespace, name string) any {
 		Overrides: r.Overrides(), Cost: r.Cost(), Weights: len(r.Weights()) / 3,
 	}
 	shown.LimitFrom, shown.AtMost = r.LimitFrom()
+	if f := r.InFlight(); f != nil {
+		shown.InFlight = f.String()
+	}
 	for name, limit := range r.Plans() {
 		shown.Plans = append(shown.Plans, name+": "+limit)
 	}

@@ -41,6 +41,9 @@ type check struct {
 	all engine.Together  // the request to the engine; its slices are reused
 	ds  []limit.Decision // on Charges
 
+	leases   leases
+	released int64 // by RELEASE: how many leases were given back
+
 	denied bool  // of a check that is counted
 	at     int64 // when it was decided
 }
@@ -52,6 +55,7 @@ const (
 	takes how = iota
 	peeks
 	refunds
+	releases // leases
 )
 
 // errNoNamespace is the error for a namespace that no rules are in, and errTree for one with a tree of descriptors.
@@ -82,7 +86,7 @@ func (b *Book) check() *check {
 func (k *check) begin(b *Book, namespace []byte) error {
 	k.force, k.how, k.cost, k.explain, k.wait = b.force.Load(), takes, 1, false, -1
 	k.counted.given = false
-	k.held = request.HoldArgs{}
+	k.held, k.Rates = request.HoldArgs{}, false
 	k.ns = k.force.set.Namespace(namespace)
 	if k.ns == nil {
 		return b.noNamespace(namespace)
@@ -108,7 +112,14 @@ func prepareCheck(b *Book, c *call) (handler.Prepared, string) {
 		return nil, text
 	}
 	k.list(c.Args[1])
-	k.charge()
+	if k.charge(); k.leases.some && k.held.TTL > 0 {
+		k.Free()
+		return nil, "ERR HOLD does not go with rules that have in_flight: give the lease back with RELEASE, and hold what the request takes in another namespace"
+	}
+	if k.leases.some && k.counted.given {
+		k.Free()
+		return nil, "ERR ONCE does not go with rules that have in_flight: a repetition would not hold the lease of the first"
+	}
 	k.all.Once = k.counted.once(k)
 	k.timed(c)
 	return k, ""
@@ -129,7 +140,9 @@ func (k *check) Keep() handler.Prepared {
 	}
 	own := &check{Query: k.Found(), book: k.book, force: k.force, ns: k.ns, how: k.how, cost: k.cost, explain: k.explain, held: k.held, wait: k.wait}
 	own.held.ID = bytes.Clone(k.held.ID)
-	own.charge()
+	if own.charge(); k.how == releases {
+		own.leases.id = slices.Clone(k.leases.id)
+	}
 	own.all.Once = own.counted.keep(&k.counted)
 	k.Free()
 	return own
@@ -160,6 +173,8 @@ func decide(c *call, t *txn) {
 // step takes, looks or refunds. at is the limit that denies, or -1.
 func (k *check) step(t *txn) (at int, err error) {
 	switch {
+	case k.how == releases:
+		return -1, k.release(t)
 	case k.how == refunds:
 		return -1, t.RefundAll(&k.all)
 	case len(k.Charges) > 0 || k.all.Hold != nil:
@@ -199,6 +214,10 @@ func (k *check) Happen(c *call) {
 // charge makes the request to the engine from the charges.
 func (k *check) charge() {
 	a := &k.all
+	if k.how == releases {
+		k.chargeRelease()
+		return
+	}
 	a.Keys, a.Limits, a.Costs, a.Soft = a.Keys[:0], a.Limits[:0], a.Costs[:0], a.Soft[:0]
 	for i := range k.Charges {
 		c := &k.Charges[i]
@@ -207,6 +226,7 @@ func (k *check) charge() {
 	}
 	n := len(k.Charges)
 	k.ds = slices.Grow(k.ds[:0], n)[:n]
+	a.Leases = k.leases.of(k.Charges)
 	a.Decisions, a.CountDenied, a.Peek = k.ds, true, k.how == peeks
 	if a.Hold = nil; k.held.TTL > 0 {
 		a.Hold = &k.held.Hold
@@ -236,7 +256,7 @@ func (k *check) log(c *call, now int64) {
 func (k *check) deny(to *call) {
 	for i := range k.Charges {
 		if c, d := &k.Charges[i], &k.ds[i]; d.Limited && c.Role == rules.Enforced {
-			to.Deny(c.Key, d, &denials.Denial{Namespace: k.ns.Name(), Rule: c.Rule.Name, Limit: *c.Limit, Cost: c.Cost})
+			to.Deny(c.Key, d, &denials.Denial{Namespace: k.ns.Name(), Rule: c.Rule.Name, Lease: c.InFlight != nil, Limit: *c.Limit, Cost: c.Cost})
 		}
 	}
 }
@@ -276,6 +296,8 @@ func (k *check) count(lane int, denied bool) {
 func (k *check) outcome(i int, denied bool) (as stats.RuleOutcome, counted bool) {
 	c, d := &k.Charges[i], &k.ds[i]
 	switch {
+	case !k.Counts(i, k.ds):
+		return 0, false
 	case d.Limited && c.Role == rules.Candidate:
 		return stats.RuleCandidateLimited, true
 	case d.Limited && c.Role == rules.Shadowed:

@@ -18,7 +18,8 @@ func (b *Book) Rows() []row {
 		"RL.CHECK", -3, 0, "Takes from the limits of all rules that match, or from none; with WAIT, waits until all grant.", nil,
 		spec.Text("namespace"), spec.Integer("numfields"),
 		fieldArgs(),
-		request.CostWord(), request.WaitWord(), heldArgs(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")), spec.Optional(spec.Word("EXPLAIN")),
+		request.CostWord(), request.WaitWord(), heldArgs(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")),
+		spec.Argument{Name: "lease", Kind: "string", Token: "RELEASE", Optional: true}, spec.Optional(spec.Word("EXPLAIN")),
 		request.OnceWords())
 	check.Route = 1 // redis-py's client of clusters has no way to dispatch a command without any
 	check.Example, check.Prepare, check.Do = "RL.CHECK shop 2 user u17 path /cart", func(c *call) (handler.Prepared, string) { return prepareCheck(b, c) }, decide
@@ -34,16 +35,26 @@ func (k *check) timed(c *call) {
 
 // reply replies with the decision.
 func (k *check) reply(c *call) {
-	d, rule := k.answer()
-	parts := 6
-	if k.explain {
-		parts++
+	if k.how == releases {
+		c.Int(k.released)
+		return
 	}
-	c.Array(parts)
+	d, rule := k.answer()
+	n := 6
+	if k.explain {
+		n++
+	}
+	if k.leases.some {
+		n++
+	}
+	c.Array(n)
 	limits.FiveMillis(c, &d)
 	c.Text(rule)
 	if k.explain {
 		k.explanation(c)
+	}
+	if k.leases.some {
+		c.Text(k.leaseID())
 	}
 }
 
@@ -97,9 +108,13 @@ func (k *check) options(words [][]byte) (text string) {
 			k.how, n = peeks, 1
 		case resp.EqualFold(word, "REFUND") && k.how == takes:
 			k.how, n = refunds, 1
+		case resp.EqualFold(word, "RELEASE") && k.how == takes:
+			if n, text = k.setRelease(words); text != "" {
+				return text
+			}
 		case resp.EqualFold(word, "EXPLAIN") && !k.explain:
 			k.explain, n = true, 1
-		case resp.EqualFold(word, "PEEK"), resp.EqualFold(word, "REFUND"), resp.EqualFold(word, "EXPLAIN"):
+		case resp.EqualFold(word, "PEEK"), resp.EqualFold(word, "REFUND"), resp.EqualFold(word, "RELEASE"), resp.EqualFold(word, "EXPLAIN"):
 			return "ERR syntax error: " + resp.Quote(word) + " is given twice, or with what excludes it"
 		default:
 			return "ERR unknown option " + resp.Quote(word) + " for RL.CHECK: is numfields right?"
@@ -112,6 +127,9 @@ func (k *check) options(words [][]byte) (text string) {
 	if k.held.TTL > 0 && (k.how != takes || a.Given&request.OwnOnce != 0) {
 		return "ERR syntax error: HOLD is for a check that takes, and its ID does what ONCE does"
 	}
+	if k.how == releases && k.explain {
+		return "ERR syntax error: EXPLAIN is for a check that decides"
+	}
 	return k.counted.of(&a, k)
 }
 
@@ -123,7 +141,7 @@ func (k *check) explanation(c *call) {
 		c.Array(5)
 		c.Text(charge.Rule.Name)
 		c.Text(roleNames[charge.Role])
-		c.Text(charge.Limit.String())
+		c.Text(charge.Spelling())
 		c.Int(charge.Cost)
 		limits.Millis(c, &k.ds[i])
 	}

@@ -35,6 +35,7 @@ func (b *Book) checkOf(namespace []byte, d *rules.Descriptor) (k *check, text st
 		k.Free()
 		return nil, ""
 	}
+	k.Rates = true // nobody could give a lease back
 	if k.cost = int64(min(d.Hits, math.MaxInt64)); d.Negative {
 		k.how = refunds
 	}

@@ -135,6 +135,6 @@ func (k *check) verdict(c *call, v *rules.Verdict) {
 // chargeReply replies with the limit of a charge, and what it would answer.
 func (k *check) chargeReply(c *call, i int) {
 	charge := &k.Charges[i]
-	c.Fields("role", roleNames[charge.Role], "limit", charge.Limit.String(), "cost", charge.Cost,
+	c.Fields("role", roleNames[charge.Role], "limit", charge.Spelling(), "cost", charge.Cost,
 		"key", func() { c.Bulk(charge.Key) }, "decision", func() { limits.Millis(c, &k.ds[i]) })
 }

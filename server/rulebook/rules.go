@@ -237,9 +237,13 @@ func list(b *Book, c *call) {
 			plans = append(plans, name, limit)
 		}
 		from, atMost := r.LimitFrom()
+		inFlight := ""
+		if f := r.InFlight(); f != nil {
+			inFlight = f.String()
+		}
 		c.Fields("name", r.Name, "mode", r.Mode.String(), "limit", r.Limit(), "key", r.Key(), "candidate", r.Candidate(),
 			"match", r.Match(), "except", r.Except(), "plans", plans, "overrides", r.Overrides(), "cost", r.Cost(), "weights", r.Weights(),
-			"limit_from", from, "at_most", atMost)
+			"limit_from", from, "at_most", atMost, "in_flight", inFlight)
 	}, nil)
 }
 

@@ -1,0 +1,104 @@
+package rulebook
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+
+	"limitdb/limit"
+	"limitdb/resp"
+	"limitdb/rules"
+	"limitdb/server/request"
+)
+
+// A check under rules with in_flight takes a lease from each of them, in the same step as from the limits. All have one id, which the reply has, and
+// which gives them back: RL.CHECK … RELEASE id. Whoever has no id cannot, so nobody gives back the lease of another.
+
+// idBytes is how many random bytes an id has: two are never the same.
+const idBytes = 15
+
+// leases are those that a check asks for.
+type leases struct {
+	some bool   // there are some
+	id   []byte // of all of them; of a check with RELEASE, what it gives back
+	buf  [idBytes * 4 / 3]byte
+	all  []limit.Lease // one for each charge; those of limits are empty
+	refs []*limit.Lease
+}
+
+// of makes the requests for leases of some charges. It returns nil if none of them is for one.
+func (l *leases) of(charges []rules.Charge) []*limit.Lease {
+	l.some = false
+	for i := range charges {
+		l.some = l.some || charges[i].InFlight != nil
+	}
+	if !l.some {
+		return nil
+	}
+	var random [idBytes]byte
+	rand.Read(random[:])
+	l.id = base64.RawURLEncoding.AppendEncode(l.buf[:0], random[:])
+	l.all, l.refs = append(l.all[:0], make([]limit.Lease, len(charges))...), l.refs[:0]
+	for i := range charges {
+		var ref *limit.Lease
+		if f := charges[i].InFlight; f != nil {
+			l.all[i] = limit.Lease{Limit: f.Max, TTL: f.Lease, Weight: 1, ID: l.id}
+			ref = &l.all[i]
+		}
+		l.refs = append(l.refs, ref)
+	}
+	return l.refs
+}
+
+// leaseID returns the id of the leases that a check holds after it was granted, "" if it holds none: a rule in shadow mode that would deny
+// grants none.
+func (k *check) leaseID() string {
+	if k.how == takes && !k.denied {
+		for i := range k.Charges {
+			if k.Charges[i].InFlight != nil && !k.ds[i].Limited {
+				return string(k.leases.id)
+			}
+		}
+	}
+	return ""
+}
+
+// setRelease makes the check one that gives back leases. It returns the text of the error, or "".
+func (k *check) setRelease(words [][]byte) (n int, text string) {
+	if len(words) < 2 {
+		return 0, "ERR syntax error: a value is missing after " + resp.Quote(words[0])
+	}
+	k.how, k.leases.id = releases, words[1]
+	return 2, request.CheckLeaseID(words[1])
+}
+
+// chargeRelease keeps the keys with leases alone.
+func (k *check) chargeRelease() {
+	k.all.Keys, k.all.Leases, k.leases.some = k.all.Keys[:0], nil, false
+	for i := range k.Charges {
+		if c := &k.Charges[i]; c.InFlight != nil {
+			k.all.Keys = append(k.all.Keys, c.Key)
+		}
+	}
+}
+
+// release gives the leases back, and keeps how many there were. Those that are over, or have been given back, are no error.
+func (k *check) release(t *txn) error {
+	k.released = 0
+	for _, key := range k.all.Keys {
+		err := t.Step(key, limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
+			next, _, err := limit.ReleaseLease(k.leases.id, state, now, dst)
+			if errors.Is(err, limit.ErrNoLease) {
+				return nil, nil
+			}
+			if err == nil {
+				k.released++
+			}
+			return next, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
