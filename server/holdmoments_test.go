@@ -39,10 +39,15 @@ func holdMoments() []moment {
 func heldLimits() [][3]string {
 	const window, bucket = "FIXED 100/h FIRST", "GCRA 100/h"
 	return [][3]string{
-		{"GCRA 100/h", "GCRA 200/h", window}, {"TOKEN 100/h", "TOKEN 200/h", window}, {"LEAKY 100/h", "LEAKY 200/h", window},
-		{"QUEUE 100/h", "QUEUE 200/h", window}, {"WARMUP 100/h", "WARMUP 200/h", window},
-		{"FIXED 100/h FIRST", "FIXED 200/h FIRST", bucket}, {"SLIDING 100/h", "SLIDING 200/h", bucket},
-		{"SEGMENTED 100/h SEGMENTS 6", "SEGMENTED 200/h SEGMENTS 6", bucket}, {"LOG 100/h", "LOG 200/h", bucket},
+		{"GCRA 100/h", "GCRA 200/h", window},
+		{"TOKEN 100/h", "TOKEN 200/h", window},
+		{"LEAKY 100/h", "LEAKY 200/h", window},
+		{"QUEUE 100/h", "QUEUE 200/h", window},
+		{"WARMUP 100/h", "WARMUP 200/h", window},
+		{"FIXED 100/h FIRST", "FIXED 200/h FIRST", bucket},
+		{"SLIDING 100/h", "SLIDING 200/h", bucket},
+		{"SEGMENTED 100/h SEGMENTS 6", "SEGMENTED 200/h SEGMENTS 6", bucket},
+		{"LOG 100/h", "LOG 200/h", bucket},
 	}
 }
 
