@@ -136,7 +136,6 @@ type onceWalk struct {
 	now    int64
 	where  string
 	counts map[string]int
-	asks   map[string]uint64 // what was asked for under an id, to ask for it again
 }
 
 func walkOnce(t *testing.T, r *rand.Rand, specs []string, where string, counts map[string]int) {

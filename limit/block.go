@@ -199,7 +199,7 @@ func TakeBlock(l *Limit, k Kind, state []byte, now, cost int64, dst []byte, d *D
 			return nil, 0, err
 		}
 		if next != nil {
-			next, k = begun.around(dst, l.Algorithm.Kind(), next), l.Algorithm.Kind()
+			next = begun.around(dst, l.Algorithm.Kind(), next)
 		} else {
 			next = begun.Put(dst, k, inner)
 		}

@@ -114,6 +114,15 @@ func (q *Query) weigh(r *Rule, cost int64) (int64, error) {
 	return cost, nil
 }
 
+// Weight returns what a unit of the request's cost counts under a rule: 1 without weights, at most the largest number.
+func (q *Query) Weight(r *Rule) int64 {
+	n, err := q.weigh(r, 1)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return n
+}
+
 // weighed says which weights q has.
 func (r *Rule) weighed(q *Query) (all []string) {
 	for i := range r.weights {

@@ -128,3 +128,17 @@ func TestCheckHoldErrorsNameTheArgument(t *testing.T) {
 		[2]string{"RL.CHECK llm 1 tokens 4 COMMIT COMMIT", `[0 0 10 9 3600000 "requests"]`},
 	)
 }
+
+// A commit weighs what it has cost as the check has weighed its estimate.
+func TestCheckHoldWeighs(t *testing.T) {
+	ts := withRules(t, "version: 1\nnamespaces:\n  llm:\n  - {name: units, key: [tenant], cost: tokens, limit: fixed 1000/h first, weights: {model: {large: 10}}}\n")
+	ts.client().steps(ts,
+		[2]string{"RL.CHECK llm 3 tenant a model large tokens 40 HOLD 1m ID r1", `[0 1000 600 -1 3600000 "units"]`},
+		[2]string{"RL.CHECK llm 1 tokens 9223372036854775807 COMMIT r1", `-ERR field "tokens": its weight, multiplied by the cost, is above 9223372036854775807`},
+		[2]string{"RL.CHECK llm 1 tokens 15 COMMIT r1", `[-250 0 1000 850 3600000 "units"]`},
+		[2]string{"RL.CHECK llm 2 tenant b tokens 40 HOLD 1m ID r2", `[0 1000 960 -1 3600000 "units"]`},
+		[2]string{"RL.CHECK llm 1 model large COMMIT r2 COST 15", `[-25 0 1000 985 3600000 "units"]`},
+		[2]string{"RL.CHECK llm 3 tenant a model large tokens 1 HOLD 1m ID r3", `[0 1000 840 -1 3600000 "units"]`},
+		[2]string{"RL.CHECK llm 0 COMMIT r3", `[0 0 1000 840 3600000 "units"]`},
+	)
+}

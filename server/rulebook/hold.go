@@ -3,6 +3,7 @@ package rulebook
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 
 	"limitdb/engine"
 	"limitdb/resp"
@@ -37,7 +38,7 @@ func listKey(namespace, id []byte) []byte {
 	return append(append(b, namespace...), id...)
 }
 
-// list names the list of a check that holds, with what a commit must know of each charge: its rule, and the field with its cost.
+// list names the list of a check that holds, with what a commit must know of each charge.
 func (k *check) list(namespace []byte) {
 	if k.held.TTL == 0 {
 		return
@@ -45,8 +46,24 @@ func (k *check) list(namespace []byte) {
 	k.held.List = listKey(namespace, k.held.ID)
 	for i := range k.Charges {
 		r := k.Charges[i].Rule
-		k.held.Notes = append(k.held.Notes, append(append([]byte(r.Name), 0), k.CostField(r)...))
+		k.held.Notes = append(k.held.Notes, appendNote(nil, r.Name, k.CostField(r), k.Weight(r)))
 	}
+}
+
+// appendNote appends what a commit must know of a charge: its rule, the field with its cost, "" without one, and what a unit of it counts. The
+// names have no NUL byte, which ends them.
+func appendNote(b []byte, rule, field string, weight int64) []byte {
+	b = append(append(b, rule...), 0)
+	b = append(append(b, field...), 0)
+	return binary.AppendUvarint(b, uint64(weight))
+}
+
+// readNote reads what appendNote has written.
+func readNote(note []byte) (rule, field []byte, weight int64) {
+	rule, note, _ = bytes.Cut(note, []byte{0})
+	field, note, _ = bytes.Cut(note, []byte{0})
+	n, _ := binary.Uvarint(note)
+	return rule, field, int64(n)
 }
 
 // settle is a parsed RL.CHECK with COMMIT or CANCEL.
@@ -146,19 +163,26 @@ func (s *settle) Free() {}
 // Waits implements handler.Prepared: it does not ask.
 func (s *settle) Waits() int64 { return -1 }
 
-// costOf returns what a rule has cost, by its note: what its field says or, if the request has none, COST.
+// costOf returns what a rule has cost, by its note: what its field says or, if the request has none, COST, each times its weight.
 func (s *settle) costOf(note []byte) (int64, error) {
-	_, field, _ := bytes.Cut(note, []byte{0})
+	_, field, weight := readNote(note)
+	cost, name := s.cost, "COST"
 	for i := 0; len(field) > 0 && i+1 < len(s.fields); i += 2 {
 		if bytes.Equal(s.fields[i], field) {
 			n, ok := resp.ParseInt(s.fields[i+1])
 			if !ok || n < 0 {
 				return 0, &rules.FieldError{Field: resp.Quote(field), Err: rules.ErrFieldCost}
 			}
-			return n, nil
+			cost, name = n, string(field)
 		}
 	}
-	return s.cost, nil
+	if cost > 0 && weight > 0 && cost > math.MaxInt64/weight {
+		return 0, &rules.FieldError{Field: resp.Quote([]byte(name)), Err: rules.ErrFieldWeight}
+	}
+	if cost > 0 {
+		cost *= weight
+	}
+	return cost, nil
 }
 
 // do settles the hold in a step, and replies.
@@ -200,6 +224,6 @@ func (s *settle) do(c *call, t *txn) {
 // sixSettled replies with how the hold of a rule was settled, and the rule's name.
 func sixSettled(c *call, k *engine.Listed) {
 	limits.FiveSettled(c, &k.Settlement)
-	rule, _, _ := bytes.Cut(k.Note, []byte{0})
+	rule, _, _ := readNote(k.Note)
 	c.Bulk(rule)
 }
