@@ -142,3 +142,23 @@ func TestCheckHoldWeighs(t *testing.T) {
 		[2]string{"RL.CHECK llm 0 COMMIT r3", `[0 0 1000 840 3600000 "units"]`},
 	)
 }
+
+// Who may not use a namespace may not settle what others hold in it.
+func TestCheckHoldOfUsers(t *testing.T) {
+	ts := withRules(t, modelRules)
+	c := ts.client()
+	const noPerm = "-NOPERM this user has no permissions to access one of the keys used as arguments (user other lacks a pattern ~ that matches \"rl:llm:\", the callers of the namespace)"
+	c.steps(ts,
+		[2]string{"ACL SETUSER app on >pw +@all ~rl:llm:*", "OK"},
+		[2]string{"ACL SETUSER other on >pw +@all ~rl:shop:*", "OK"},
+		[2]string{"AUTH app pw", "OK"},
+		[2]string{"RL.CHECK llm 2 tenant a tokens 400 HOLD 1m ID r1", `[0 10 9 -1 3600000 "requests"]`},
+		[2]string{"AUTH other pw", "OK"},
+		[2]string{"RL.CHECK llm 1 tokens 150 COMMIT r1", noPerm},
+		[2]string{"RL.CHECK llm 0 CANCEL r1", noPerm},
+		[2]string{"RL.CHECK llm 2 tenant b tokens 400 HOLD 1m ID r2", noPerm},
+		[2]string{"AUTH app pw", "OK"},
+		[2]string{"RL.CHECK llm 1 tokens 150 COMMIT r1", `[0 0 10 9 3600000 "requests"]`},
+		[2]string{"RL.CHECK llm 0 CANCEL r9", `[0 0 -1 -1 0 ""]`},
+	)
+}
