@@ -165,7 +165,7 @@ type listed struct {
 
 // modulePackages returns the packages of this module, and the files with the export data of all packages that they import.
 func modulePackages() (own []listed, exports map[string]string, err error) {
-	out, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Module", "./...").Output()
+	out, err := exec.Command("go", "list", "-pgo=off", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Module", "./...").Output()
 	if err != nil {
 		return nil, nil, err
 	}
