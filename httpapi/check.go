@@ -80,14 +80,19 @@ func (q *checkRequest) words() []string {
 }
 
 // decideByRules asks the server for a decision under its rules.
-func (a *api) decideByRules(ctx context.Context, q *checkRequest) (answer CheckAnswer, err error) {
+func (a *api) decideByRules(ctx context.Context, q *checkRequest) (CheckAnswer, error) {
 	words := q.words()
 	if q.peek {
 		words = append(words, "PEEK")
 	} else {
 		words = append(words, onceWords(ctx)...)
 	}
-	if q.explain {
+	return a.askRules(ctx, words, q.explain)
+}
+
+// askRules runs an RL.CHECK that decides, and returns its answer.
+func (a *api) askRules(ctx context.Context, words []string, explain bool) (answer CheckAnswer, err error) {
+	if explain {
 		words = append(words, "EXPLAIN")
 	}
 	v, err := a.run(ctx, argsOf(words)...)
@@ -98,10 +103,10 @@ func (a *api) decideByRules(ctx context.Context, q *checkRequest) (answer CheckA
 		return answer, err
 	}
 	answer.Rule = v.Elems[5].Text
-	if n := len(v.Elems); !q.explain && n == 7 || q.explain && n == 8 {
+	if n := len(v.Elems); !explain && n == 7 || explain && n == 8 {
 		answer.Lease = v.Elems[n-1].Text
 	}
-	if q.explain && len(v.Elems) > 6 {
+	if explain && len(v.Elems) > 6 {
 		answer.Rules, err = ruleDecisions(v.Elems[6].Elems)
 	}
 	return answer, err

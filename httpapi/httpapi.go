@@ -1,4 +1,4 @@
-// Package httpapi makes decisions over HTTP: /v1/take, /v1/check and /v1/explain for services that speak no RESP, and /auth for reverse
+// Package httpapi makes decisions over HTTP: /v1/take, /v1/check, /v1/hold and others for services that speak no RESP, and /auth for reverse
 // proxies that ask before they pass a request on. It turns a request into a command, which the server runs as
 // it runs a client's, and the command's reply into a response. docs/http.md is its manual, and
 // docs/openapi.json describes it to programs.
@@ -57,6 +57,9 @@ func New(o Options) http.Handler {
 	mux.Handle("/v1/take", a.once(a.take))
 	mux.Handle("/v1/check", a.once(a.check))
 	mux.Handle("/v1/release", a.post(a.release))
+	mux.Handle("/v1/hold", a.post(a.hold))
+	mux.Handle("/v1/commit", a.post(a.commit))
+	mux.Handle("/v1/cancel", a.post(a.cancel))
 	mux.Handle("/v1/explain", a.post(a.explain))
 	mux.HandleFunc("/auth", a.auth)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -193,13 +196,13 @@ func failureOf(text string) *failure {
 		if strings.Contains(message, "shutting down") || strings.HasPrefix(message, "internal error") {
 			f.status = http.StatusServiceUnavailable
 		}
-	case "WRONGTYPE":
+	case "WRONGTYPE", "HELD", "CANCELLED":
 		f.status = http.StatusConflict
 	case "IDUSED":
 		f.status = http.StatusUnprocessableEntity
 	case "NOPERM":
 		f.status = http.StatusForbidden
-	case "NORULE":
+	case "NORULE", "NOHOLD":
 		f.status = http.StatusNotFound
 	case "MOVED":
 		_, f.leader, _ = strings.Cut(message, " ")

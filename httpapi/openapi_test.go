@@ -192,7 +192,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	slices.Sort(paths)
-	if want := []string{"/auth", "/v1/check", "/v1/explain", "/v1/release", "/v1/take"}; !slices.Equal(paths, want) {
+	if want := []string{"/auth", "/v1/cancel", "/v1/check", "/v1/commit", "/v1/explain", "/v1/hold", "/v1/release", "/v1/take"}; !slices.Equal(paths, want) {
 		t.Errorf("the file has %q, want %q", paths, want)
 	}
 }
