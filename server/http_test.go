@@ -24,6 +24,12 @@ func overHTTP(t *testing.T, srv *Server, words ...string) resp.Value {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return parsed(t, b)
+}
+
+// parsed parses a reply.
+func parsed(t *testing.T, b []byte) resp.Value {
+	t.Helper()
 	v, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(b)), 1<<20)
 	if err != nil {
 		t.Fatalf("%q: %v", b, err)
