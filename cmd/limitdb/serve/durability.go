@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/internal/journal"
 	"limitdb/internal/stats"
+	"limitdb/limit"
 	"limitdb/persistence"
 	"limitdb/replication"
 	"limitdb/server"
@@ -172,10 +172,7 @@ func (d *durability) keys() persistence.Part {
 		},
 		Apply: func(records []journal.Record, share, shares int) error {
 			if d.usedUp.Load() != 0 {
-				records = slices.DeleteFunc(records, func(r journal.Record) bool {
-					kind, _ := state.Kind(r.Kind).Restored(nil)
-					return (r.Op == journal.Set || r.Op == journal.Change) && kind.OfLimit()
-				})
+				records = usedUpRecords(records)
 			}
 			return e.Restore(records, share, shares)
 		},
@@ -190,6 +187,30 @@ func (d *durability) keys() persistence.Part {
 			e.StartJournal(version, gate, dirtied)
 		},
 	}
+}
+
+// usedUpRecords returns what counts of records while everything counts as used up: the states of limits do not. Of a blocked key only the
+// block is left. The records are overwritten.
+func usedUpRecords(records []journal.Record) []journal.Record {
+	kept := records[:0]
+	for _, r := range records {
+		if r.Op == journal.Set || r.Op == journal.Change {
+			kind, _ := state.Kind(r.Kind).Restored(nil)
+			if kind.OfLimit() {
+				continue
+			}
+			if kind == state.BLOCK {
+				var b limit.Block
+				if _, _, err := b.Open(r.State, 0); err != nil { // what cannot be read counts as used up as well
+					continue
+				}
+				r.State = b.Put(nil, 0, nil)
+			}
+		}
+		kept = append(kept, r)
+	}
+	clear(records[len(kept):])
+	return kept
 }
 
 // call calls a function of the store, if there is one.

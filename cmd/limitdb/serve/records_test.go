@@ -55,3 +55,46 @@ func largestLog(t *testing.T) (most int) {
 	t.Logf("%d bytes", most)
 	return most
 }
+
+// While everything counts as used up, a block that was saved holds, and what was saved inside it, which may be older than what was
+// granted, does not count.
+func TestUsedUpKeepsTheBlockOnly(t *testing.T) {
+	const crash, end = int64(1_700_000_000_000_000_000), int64(1_700_000_060_000_000_000)
+	l, err := limit.Parse("FIXED 10/d BLOCK 1m UPTO 1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d limit.Decision
+	state, kind, err := limit.TakeBlock(&l, l.Algorithm.Kind(), nil, crash, 11, nil, &d) // denies, with 10 left
+	if err != nil || kind != limit.BLOCK {
+		t.Fatal(kind, err)
+	}
+	records := usedUpRecords([]journal.Record{
+		{Op: journal.Set, Kind: byte(limit.FIXED.Kind()), Key: []byte("other"), State: []byte("of a limit")},
+		{Op: journal.Change, Kind: byte(limit.LOG.Kind()), Key: []byte("log")},
+		{Op: journal.Set, Kind: byte(limit.BLOCK), Key: []byte("k"), State: state},
+		{Op: journal.Set, Kind: byte(limit.BLOCK), Key: []byte("damaged"), State: []byte("x")},
+		{Op: journal.Delete, Kind: byte(limit.FIXED.Kind()), Key: []byte("gone")},
+	})
+	if len(records) != 2 || string(records[0].Key) != "k" || string(records[1].Key) != "gone" {
+		t.Fatalf("%+v", records)
+	}
+	e := engine.New(engine.Options{Shards: 1})
+	defer e.Close()
+	e.AssumeUsedUp(crash)
+	if err := e.Restore(records, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.TakeAt(0, end-1, []byte("k"), &l, 1, &d); err != nil || !d.Limited || d.Remaining != 0 {
+		t.Errorf("in the block: %+v, %v", d, err)
+	}
+	if err := e.TakeAt(0, end, []byte("k"), &l, 1, &d); err != nil || !d.Limited || d.Remaining != 0 {
+		t.Fatalf("after the block: %+v, %v", d, err)
+	}
+	// The block was known, too: this one is twice as long.
+	short := l
+	short.Period = 1 // what was taken is back at once, but the key is blocked for 2 minutes
+	if err := e.TakeAt(0, end+119e9, []byte("k"), &short, 1, &d); err != nil || !d.Limited || d.Wait < 1e9 {
+		t.Errorf("the second block: %+v, %v", d, err)
+	}
+}
