@@ -100,7 +100,7 @@ func (c *compiler) checkPlan(p *planDoc) {
 		case s.rate == nil:
 			c.fail(t.value.at, "a plan's limit is a rate such as 60/m, a limit, or unlimited, not %s", quote(t.value.text))
 		case s.algorithm != "" || len(s.options) == 0 && (len(s.rate) == 2 || strings.Contains(s.rate[0], "/")):
-			if _, err := parseLimit(t.value.text, limit.FIXED.String(), "", c.zones); err != nil {
+			if _, err := parseLimit(t.value.text, limit.FIXED.String(), beside{}, c.zones); err != nil {
 				c.fail(t.value.at, "%v", err)
 			}
 		}
@@ -282,6 +282,7 @@ func (c *compiler) addresses(doc *ruleDoc, r *Rule) {
 // limits compiles the limit of a rule, or its plans.
 func (c *compiler) limits(doc *ruleDoc, r *Rule) {
 	c.inFlight(doc, r)
+	c.block(doc, r)
 	switch {
 	case doc.unlimited.given():
 		if doc.limit.given() || doc.limitFrom.given() || doc.inFlight.given() || doc.plan.at != nil || doc.burst.given() || doc.candidate.given() || len(doc.overrides) > 0 || len(doc.weights) > 0 {
@@ -292,7 +293,7 @@ func (c *compiler) limits(doc *ruleDoc, r *Rule) {
 	case doc.plan.at != nil:
 		c.plan(doc, r)
 	case doc.limit.given():
-		r.terms = c.terms(doc.limit, doc.burst)
+		r.terms = c.terms(doc.limit, beside{doc.burst.text, r.block})
 	case doc.inFlight.given() && !doc.limitFrom.given():
 		r.terms.unlimited = true
 	case !doc.bad && !doc.limitFrom.given():
@@ -303,14 +304,14 @@ func (c *compiler) limits(doc *ruleDoc, r *Rule) {
 		c.fail(doc.candidate.at, "candidate is tried beside a limit: the rule has only in_flight")
 	}
 	if doc.candidate.given() {
-		t := c.terms(doc.candidate, spot{})
+		t := c.terms(doc.candidate, beside{block: r.block})
 		r.candidate = &t
 	}
 }
 
 // terms parses a limit that has a rate.
-func (c *compiler) terms(text, burst spot) terms {
-	t, err := c.parse(func(algorithm string) (terms, error) { return parseLimit(text.text, algorithm, burst.text, c.zones) })
+func (c *compiler) terms(text spot, beside beside) terms {
+	t, err := c.parse(func(algorithm string) (terms, error) { return parseLimit(text.text, algorithm, beside, c.zones) })
 	if err != nil {
 		c.fail(text.at, "%v", err)
 	}
@@ -350,7 +351,7 @@ func (c *compiler) plan(doc *ruleDoc, r *Rule) {
 			continue
 		}
 		t, err := c.parse(func(algorithm string) (terms, error) {
-			return parsePlan(plan.tiers[at].value.text, doc.limit.text, algorithm, doc.burst.text, c.zones)
+			return parsePlan(plan.tiers[at].value.text, doc.limit.text, algorithm, beside{doc.burst.text, r.block}, c.zones)
 		})
 		if err != nil {
 			c.fail(p.limit.at, "with plan %s: %v", quote(plan.name.text), err)
@@ -374,7 +375,7 @@ func (c *compiler) exceptions(doc *ruleDoc, r *Rule) {
 		case o.unlimited.given():
 			over.terms.unlimited = true
 		case o.limit.given():
-			over.terms = c.terms(o.limit, o.burst)
+			over.terms = c.terms(o.limit, beside{burst: o.burst.text})
 		case !o.bad:
 			c.fail(o.at, "an override needs a limit or unlimited")
 		}

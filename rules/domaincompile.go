@@ -111,7 +111,7 @@ func (t *treeCompiler) rate(n *branch, doc *rateDoc) {
 // algorithm gives a branch a limit with an algorithm and options of ours.
 func (t *treeCompiler) algorithm(n *branch, doc *rateDoc) {
 	u := units[n.rate.Unit]
-	made, err := parsePlan(fmt.Sprintf("%d/%d%s", n.rate.PerUnit, u.number, u.rate), doc.algorithm.text, "", "", t.zones)
+	made, err := parsePlan(fmt.Sprintf("%d/%d%s", n.rate.PerUnit, u.number, u.rate), doc.algorithm.text, "", beside{}, t.zones)
 	if err != nil {
 		t.fail(doc.algorithm.at, "%v", err)
 	}

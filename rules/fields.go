@@ -64,6 +64,7 @@ type ruleDoc struct {
 	unlimited spot
 	plan      planRefDoc
 	burst     spot
+	block     blockDoc
 	limitFrom spot
 	atMost    spot
 	inFlight  spot
@@ -223,6 +224,10 @@ func ruleRows() []row[ruleDoc] {
 		{
 			"burst", false, schemaBurst, "BURST of the limit, or of the plans' limits that have none.",
 			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.burst = d.burst(n) },
+		},
+		{
+			"block", false, schemaBlock, "BLOCK of the limit, or of the plans' limits that have none: for how long a denial shuts the caller out.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.block = d.block(n) },
 		},
 		{
 			"limit_from", false, schemaName, "The field with the limit that a request brings: a count or a rate, such as 100 or 100/m. Needs at_most.",

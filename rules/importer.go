@@ -112,7 +112,7 @@ func (im *importer) renamed(n *yaml.Node, kind, text string) string {
 
 // limit returns a limit, and fails if there is no such limit here.
 func (im *importer) limit(at *yaml.Node, text string) string {
-	if _, err := parseLimit(text, "", "", nil); err != nil {
+	if _, err := parseLimit(text, "", beside{}, nil); err != nil {
 		im.fail(at, "%v", err)
 	}
 	return text

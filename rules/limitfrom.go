@@ -52,7 +52,7 @@ func (c *compiler) limitFrom(doc *ruleDoc, r *Rule) {
 		return
 	}
 	before := len(c.errs)
-	r.from = &limitFrom{field: c.field(doc.limitFrom.text), name: doc.limitFrom.text, atMost: c.terms(doc.atMost, doc.burst)}
+	r.from = &limitFrom{field: c.field(doc.limitFrom.text), name: doc.limitFrom.text, atMost: c.terms(doc.atMost, beside{doc.burst.text, r.block})}
 	r.from.text = r.from.atMost.String()
 	switch {
 	case !doc.limit.given():

@@ -59,21 +59,33 @@ func (s *spelling) String() string {
 	return strings.Join(append(words, s.options...), " ")
 }
 
-// parseLimit parses a whole limit, with the algorithm and the burst that it has if it names none.
-func parseLimit(text, algorithm, burst string, zones *limit.Zones) (terms, error) {
+// beside has what a rule says beside its limit, for a limit that does not say it.
+type beside struct {
+	burst string // "" for none
+	block string // the words of BLOCK; "" for none
+}
+
+// parseLimit parses a whole limit, with the algorithm that it has if it names none, and what is said beside it.
+func parseLimit(text, algorithm string, beside beside, zones *limit.Zones) (terms, error) {
 	s := spell(text)
 	if s.algorithm == "" {
 		s.algorithm = algorithm
 	}
-	return s.terms(burst, zones)
+	return s.terms(beside, zones)
 }
 
-func (s *spelling) terms(burst string, zones *limit.Zones) (t terms, err error) {
-	if burst != "" {
+func (s *spelling) terms(beside beside, zones *limit.Zones) (t terms, err error) {
+	if beside.burst != "" {
 		if s.has("burst") {
 			return t, fmt.Errorf("%s has a BURST of its own", quote(s.String()))
 		}
-		s.options = append(s.options, "BURST", burst)
+		s.options = append(s.options, "BURST", beside.burst)
+	}
+	if beside.block != "" {
+		if s.has("block") {
+			return t, fmt.Errorf("%s has a BLOCK of its own", quote(s.String()))
+		}
+		s.options = append(s.options, beside.block)
 	}
 	p := limit.Parser{Zones: zones}
 	t.limit, err = p.Parse(s.String())
@@ -82,19 +94,22 @@ func (s *spelling) terms(burst string, zones *limit.Zones) (t terms, err error) 
 }
 
 // parsePlan parses the limit of a plan, with the template of a rule, which may be empty.
-func parsePlan(text, template, algorithm, burst string, zones *limit.Zones) (terms, error) {
+func parsePlan(text, template, algorithm string, beside beside, zones *limit.Zones) (terms, error) {
 	if strings.EqualFold(strings.TrimSpace(text), "unlimited") {
 		return terms{unlimited: true}, nil
 	}
 	s := spell(text)
 	if s.has("burst") {
-		burst = ""
+		beside.burst = ""
+	}
+	if s.has("block") {
+		beside.block = ""
 	}
 	if template == "" {
 		if s.algorithm == "" {
 			s.algorithm = algorithm
 		}
-		return s.terms(burst, zones)
+		return s.terms(beside, zones)
 	}
 	t := spell(template)
 	switch {
@@ -114,7 +129,7 @@ func parsePlan(text, template, algorithm, burst string, zones *limit.Zones) (ter
 			return terms{}, err
 		}
 	}
-	return s.terms(burst, zones)
+	return s.terms(beside, zones)
 }
 
 // calendarPeriods has the period, as a rate says it, of the calendar's units that have one.

@@ -165,6 +165,7 @@ type Rule struct {
 	plans     plans
 	from      *limitFrom // nil: requests bring no limit
 	flight    *InFlight  // nil: any number may be in flight
+	block     string     // the words of BLOCK that the file says beside the limit, or ""
 	overrides []override
 	exempt    index // of the overrides' conditions
 	candidate *terms

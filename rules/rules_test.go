@@ -98,7 +98,7 @@ func TestLimitsOfPlans(t *testing.T) {
 }
 
 func ofPlan(template, rate, burst string) string {
-	l, err := parsePlan(rate, template, "GCRA", burst, nil)
+	l, err := parsePlan(rate, template, "GCRA", beside{burst: burst}, nil)
 	if err != nil {
 		return err.Error()
 	}
@@ -232,6 +232,7 @@ func TestSums(t *testing.T) {
 		"{name: n, limit: 1/s}",
 		"{name: n, limit: token 1/s}",
 		"{name: n, limit: 1/s, burst: 2}",
+		"{name: n, limit: 1/s, block: 2s}",
 		"{name: n, limit: 1/s, mode: shadow}",
 		"{name: n, limit: 1/s, candidate: 2/s}",
 		"{name: n, limit: 1/s, cost: c}",

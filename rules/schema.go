@@ -15,6 +15,7 @@ func Schema() []byte {
 		"rule":       schemaOf(ruleRows()),
 		"group":      schemaOf(groupRows()),
 		"plan":       schemaOf(planRows()),
+		"block":      schemaOf(blockRows()),
 		"override":   schemaOf(overrideRows()),
 		"tree":       schemaOf(tree.domainRows()),
 		"descriptor": schemaOf(tree.descriptorRows()),
