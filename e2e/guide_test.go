@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// guide returns the code of docs/clients.md by file name, from the fences that name a file. Files in two
+// guide returns the code of a page of docs by file name, from the fences that name a file. Files in two
 // languages may have the same name.
-func guide(t *testing.T) map[string]string {
+func guide(t *testing.T, name string) map[string]string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(repository(t), "docs", "clients.md"))
+	page, err := os.ReadFile(filepath.Join(repository(t), "docs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func guide(t *testing.T) map[string]string {
 // is started again.
 func TestGuide(t *testing.T) {
 	t.Parallel()
-	files := guide(t)
+	files := guide(t, "clients.md")
 	for _, test := range []struct {
 		name    string
 		files   []string // in the page
@@ -170,6 +170,7 @@ func startAt(t *testing.T, dir, addr string) *proc {
 
 // driver is a program that takes from the key on each line of its input, and prints the result.
 type driver struct {
+	cmd *exec.Cmd
 	in  io.Writer
 	out *bufio.Scanner
 	err *logBuffer
@@ -178,7 +179,7 @@ type driver struct {
 func drive(t *testing.T, line []string) *driver {
 	t.Helper()
 	cmd := exec.Command(line[0], line[1:]...)
-	d := &driver{err: &logBuffer{}}
+	d := &driver{cmd: cmd, err: &logBuffer{}}
 	cmd.Stderr = d.err
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -291,4 +292,10 @@ func middleware(t *testing.T, url string) {
 	if !regexp.MustCompile(`^1[78]\d\d$`).MatchString(retry) {
 		t.Errorf("Retry-After: %s", retry)
 	}
+}
+
+// kill kills the program, and waits until it has gone.
+func (d *driver) kill() {
+	d.cmd.Process.Kill()
+	d.cmd.Wait()
 }
