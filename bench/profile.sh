@@ -12,7 +12,15 @@ cd "$(dirname "$0")/.."
 seconds=${1:-60} port=17995
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2 && exit 2; }
 work=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
+stop() { # the server, the loop of loads, and the load that it waits for
+  local children
+  children=$([[ -z ${loads-} ]] || pgrep -P "$loads") || true
+  # shellcheck disable=SC2046,SC2086
+  kill $(jobs -p) $children 2>/dev/null || true
+  wait
+  rm -rf "$work"
+}
+trap stop EXIT
 cat >"$work/rules.yaml" <<'RULES'
 version: 1
 namespaces:
@@ -42,6 +50,7 @@ load() {
   done
 }
 load &
+loads=$!
 curl -sf -o "$work/cpu.pprof" "http://127.0.0.1:$((port + 1))/debug/pprof/profile?seconds=$seconds"
 go tool pprof -proto "$work/cpu.pprof" >cmd/limitdb/default.pgo 2>/dev/null
 ls -l cmd/limitdb/default.pgo
