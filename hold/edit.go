@@ -124,11 +124,12 @@ func (s Set) Change(w *Edit, now int64, e *Entry) {
 		return
 	}
 	w.begin(s, e.Forgotten())
-	s.change(w, e)
+	s.change(w, now, e)
 }
 
-func (s Set) change(w *Edit, e *Entry) {
-	if Status(s[e.at+statusAt]) <= Returning && e.Status > Returning {
+func (s Set) change(w *Edit, now int64, e *Entry) {
+	// One whose time is over may have ceased to count when the set was written anew: to count too many as live does no harm.
+	if Status(s[e.at+statusAt]) <= Returning && e.Status > Returning && s.over(e.at) > now {
 		w.put32(liveAt, max(0, s.live()-1))
 	}
 	from := len(w.bytes)
@@ -189,7 +190,7 @@ func (s Set) Return(w *Edit, now int64, one bool, back func(e *Entry)) {
 	if s.read(s.inHeap(0), &e) > 0 && e.Status == Returning {
 		back(&e)
 		e.Status = Returned
-		s.change(w, &e)
+		s.change(w, now, &e)
 	}
 }
 

@@ -334,3 +334,33 @@ func FuzzSet(f *testing.F) {
 		s.Void()
 	})
 }
+
+// TestLiveIsNeverTooFew checks that the count of live holds leaves none out, also when those are settled whose time was over when the set
+// was written anew.
+func TestLiveIsNeverTooFew(t *testing.T) {
+	var s Set
+	var w Edit
+	now := int64(1.7e18)
+	for i := range 40 {
+		e := Entry{ID: fmt.Appendf(nil, "%d", i), Until: now + 1e9 + int64(i%2)*1e12, Rest: 1e12, Amount: 1}
+		if err := s.Add(&w, now, &e, 7); err != nil {
+			t.Fatal(i, err)
+		}
+		s = w.inPlace(t, s)
+	}
+	now += 2e9
+	s.rewrite(&w, now, nil, 7, func(*Entry) {})
+	s = append(Set(nil), w.Whole...)
+	for i := 0; i < 40; i += 2 {
+		var e Entry
+		if !s.Find(now, fmt.Appendf(nil, "%d", i), &e) {
+			t.Fatal(i, "is lost")
+		}
+		e.Status = Committed
+		s.Change(&w, now, &e)
+		s = w.inPlace(t, s)
+	}
+	if s.live() < 20 {
+		t.Errorf("%d of 20 are counted", s.live())
+	}
+}
