@@ -57,6 +57,8 @@ type Hold struct {
 	// It is no key that holds anything else. Notes[i] is told with the key of a Together at i then.
 	List  []byte
 	Notes [][]byte
+	// Again is the engine's: whether a Together was held before, so that it has taken nothing now.
+	Again bool
 }
 
 // beside returns the index of the item of the record beside that of the item at an index. It

@@ -3,17 +3,23 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"slices"
 
 	"limitdb/hold"
+	"limitdb/limit"
 )
 
 // A hold of several keys that whoever settles it does not name. The record of what is known of the ids of a key of its own, which
 // holds nothing, has the list of the keys: see hold.Set.MakeList. It is stored, counted, kept and forgotten as those of other keys
 // are.
 
+// The leases that were granted with the hold are in the list, too, each with an empty note. They have its id, and are given back
+// when it is settled.
+
 // Listed is a key of a hold that SettleList has found.
 type Listed struct {
-	Key, Note []byte
+	Key, Note []byte // the note of a lease is empty
 	// Settlement is how its hold was settled.
 	Settlement
 	gone bool // nothing is known of the id any longer
@@ -21,6 +27,12 @@ type Listed struct {
 
 // settle settles the hold of the key, or tries that if dry is set, unless it is gone.
 func (k *Listed) settle(t *Txn, id []byte, as hold.Status, dry bool, cost func(note []byte) (int64, error)) error {
+	if k.lease() {
+		if dry {
+			return nil
+		}
+		return releaseLease(t, k.Key, id)
+	}
 	actual, err := cost(k.Note)
 	if err != nil || k.gone {
 		return err
@@ -34,14 +46,32 @@ func (k *Listed) settle(t *Txn, id []byte, as hold.Status, dry bool, cost func(n
 	return err
 }
 
+// lease reports whether the key has a lease, and not an estimate.
+func (k *Listed) lease() bool { return len(k.Note) == 0 }
+
+// releaseLease gives a lease back, if it is not over.
+func releaseLease(t *Txn, key, id []byte) error {
+	return t.Step(key, limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
+		next, _, err := limit.ReleaseLease(id, state, now, dst)
+		if errors.Is(err, limit.ErrNoLease) {
+			return nil, nil
+		}
+		return next, err
+	})
+}
+
 // keepList stores the list of the keys that r holds.
 func keepList(t *Txn, r *Together) error {
 	var text []byte
 	for i, key := range r.Keys {
-		if r.soft(i) {
+		note := r.Hold.Notes[i]
+		if r.lease(i) != nil {
+			note = nil
+		}
+		if r.soft(i) && (note != nil || r.Decisions[i].Limited) {
 			continue
 		}
-		for _, word := range [2][]byte{key, r.Hold.Notes[i]} {
+		for _, word := range [2][]byte{key, note} {
 			text = append(binary.AppendUvarint(text, uint64(len(word))), word...)
 		}
 	}
@@ -98,8 +128,9 @@ func listed(t *Txn, r *Together) (known bool, err error) {
 	if !ok {
 		return false, ErrHeld
 	}
+	keys = slices.DeleteFunc(keys, func(k Listed) bool { return k.lease() })
 	for i, key := range r.Keys {
-		if r.soft(i) {
+		if r.soft(i) || r.lease(i) != nil {
 			continue
 		}
 		var e hold.Entry
@@ -170,9 +201,9 @@ func settleList(t *Txn, list, id []byte, as hold.Status, cost func(note []byte) 
 			}
 		}
 	}
-	if e.Settled() {
-		return keys, nil
+	if !e.Settled() {
+		set.MakeList(&t.holds, hold.Entry{Status: as, Until: t.now + Remembered}, text)
+		err = editSet(t, beside, &t.holds, true)
 	}
-	set.MakeList(&t.holds, hold.Entry{Status: as, Until: t.now + Remembered}, text)
-	return keys, editSet(t, beside, &t.holds, true)
+	return slices.DeleteFunc(keys, func(k Listed) bool { return k.lease() }), err
 }

@@ -30,7 +30,8 @@ type Together struct {
 	// a limit that was raised, so that its Wait is true. nil means none.
 	Soft []bool
 	// Leases has the requests for leases: where one is not nil, the key has leases, and the limit and the cost are not looked at. nil means none.
-	// No two keys with leases are the same.
+	// No two keys with leases are the same. With Hold, those that are granted are in its List, and end when it is settled. With Hold or Once, an id that
+	// has a lease already is another's, unless the request is known: that is ErrHeld or ErrOnce.
 	Leases []*limit.Lease
 	// CountDenied has each limit with that option count its own denials, as Take counts
 	// them, although nothing is taken. Without it none counts.
@@ -67,6 +68,14 @@ func (r *Together) lease(at int) *limit.Lease {
 		return nil
 	}
 	return r.Leases[at]
+}
+
+// usedID returns the error for an id of Hold or Once that a lease of another request has.
+func (r *Together) usedID() error {
+	if r.Hold != nil {
+		return ErrHeld
+	}
+	return ErrOnce
 }
 
 // Worst returns the index of the decision that denies for the longest time and is

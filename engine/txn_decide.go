@@ -236,6 +236,23 @@ func (it *item) peekLease(l *limit.Lease, d *limit.Decision) error {
 	return err
 }
 
+// hasLease reports whether the id of a lease has one, on the key of an item.
+func hasLease(it *item, l *limit.Lease) (bool, error) {
+	state, err := it.stateOf(limit.LEASE)
+	return err == nil && l.Renews(state, it.t.now), err
+}
+
+// leaseAgain makes *d the answer to a request for a lease that was granted before, or, if it is soft, may not have been. The lease
+// may be over by now.
+func leaseAgain(it *item, l *limit.Lease, soft bool, d *limit.Decision) error {
+	has, err := hasLease(it, l)
+	if err == nil {
+		err = it.free(l, d)
+	}
+	d.Limited = soft && !has
+	return err
+}
+
 // free says how much may be leased.
 func (it *item) free(l *limit.Lease, d *limit.Decision) error {
 	state, err := it.stateOf(limit.LEASE)

@@ -90,6 +90,12 @@ func (all *together) again(m *remembered) (at int, err error) {
 		if err := it.takeLate(); err != nil {
 			return i, err
 		}
+		if lease := r.lease(i); lease != nil {
+			if err := leaseAgain(it, lease, r.soft(i), &r.Decisions[i]); err != nil {
+				return i, err
+			}
+			continue
+		}
 		if err := tellAgain(it, &r.Limits[i], m, &r.Decisions[i]); err != nil {
 			return i, err
 		}
@@ -226,7 +232,19 @@ func (all *together) decidePart(it *item, i int) error {
 	it.earlier = it.written
 	l, d := &r.Limits[i], &r.Decisions[i]
 	if lease := r.lease(i); lease != nil {
-		if r.Peek || it.earlier {
+		if r.Peek {
+			return it.peekLease(lease, d)
+		}
+		if r.Hold != nil || r.Once != nil {
+			has, err := hasLease(it, lease)
+			if err == nil && has {
+				err = r.usedID()
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if it.earlier {
 			return it.peekLease(lease, d)
 		}
 		return it.lease(lease, d)
@@ -372,7 +390,8 @@ func (t *Txn) RefundAll(r *Together) error {
 // hold is Together for a request that is held. What is refused on one key is held on none.
 func (all *together) hold() (at int, err error) {
 	t, r := all.t, all.r
-	if known, at, err := all.heldBefore(); known || err != nil {
+	known, at, err := all.heldBefore()
+	if r.Hold.Again = known; known || err != nil {
 		return at, err
 	}
 	at, err = all.decideNow()
@@ -380,7 +399,7 @@ func (all *together) hold() (at int, err error) {
 		return at, err
 	}
 	for i := range r.Keys {
-		if r.soft(i) {
+		if r.soft(i) || r.lease(i) != nil {
 			continue
 		}
 		set, beside, err := setOf(t, int(t.parts[i]))
@@ -417,7 +436,7 @@ func (all *together) heldBefore() (known bool, at int, err error) {
 	}
 	n, held, first := 0, 0, 0
 	for i, key := range r.Keys {
-		if r.soft(i) {
+		if r.soft(i) || r.lease(i) != nil {
 			continue
 		}
 		held++
@@ -455,7 +474,10 @@ func (all *together) grantAgain() (at int, err error) {
 	}
 	for i := range r.Keys {
 		it := t.part(i)
-		if err = it.takeLate(); err == nil {
+		lease := r.lease(i)
+		if err = it.takeLate(); err == nil && lease != nil {
+			err = leaseAgain(it, lease, r.soft(i), &r.Decisions[i])
+		} else if err == nil {
 			err = grantAgain(it, &r.Limits[i], &r.Decisions[i])
 		}
 		if err != nil {

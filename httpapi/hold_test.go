@@ -29,6 +29,10 @@ func TestHolds(t *testing.T) {
 		},
 		{"/v1/commit", `{"key":"u","id":"r1"}`, "*5\r\n:-10\r\n:0\r\n:100\r\n:70\r\n:9\r\n", "RL.COMMIT u ID r1", `{"charged":-10,"over":0,"limit":100,"remaining":70,"reset_ms":9}`},
 		{"/v1/commit", `{"key":"u","id":"r1","cost":0}`, "*5\r\n:-10\r\n:0\r\n:100\r\n:70\r\n:9\r\n", "RL.COMMIT u ID r1 COST 0", ""},
+		{
+			"/v1/hold", `{"namespace":"n","fields":{"user":"u"},"ttl_ms":60000,"id":"r1"}`, "*7\r\n:0\r\n:20\r\n:19\r\n:-1\r\n:600\r\n$1\r\nr\r\n$2\r\nr1\r\n",
+			"RL.CHECK n 1 user u COST 1 HOLD 60000 ID r1 ONEXPIRE keep", `{"limited":false,"limit":20,"remaining":19,"wait_ms":-1,"reset_ms":600,"rule":"r","lease":"r1"}`,
+		},
 		{"/v1/commit", `{"namespace":"llm","id":"r1"}`, nothing, "RL.CHECK llm 0 COMMIT r1", `{"charged":0,"over":0,"limit":-1,"remaining":-1,"reset_ms":0,"rule":""}`},
 		{
 			"/v1/commit", `{"namespace":"llm","fields":{"tokens":"550"},"cost":2,"id":"r1"}`, settled, "RL.CHECK llm 1 tokens 550 COMMIT r1 COST 2",

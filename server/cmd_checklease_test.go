@@ -72,7 +72,6 @@ func TestCheckInFlight(t *testing.T) {
 		{" PEEK RELEASE a", `-ERR syntax error: "RELEASE" is given twice, or with what excludes it`},
 		{" RELEASE a PEEK", `-ERR syntax error: "PEEK" is given twice, or with what excludes it`},
 		{" RELEASE a EXPLAIN", `-ERR syntax error: EXPLAIN is for a check that decides`},
-		{" ONCE a", `-ERR ONCE does not go with rules that have in_flight: a repetition would not hold the lease of the first`},
 		{" RELEASE a ONCE b", `-ERR syntax error: ONCE is for a check that takes`},
 		{" RELEASE a WAIT 5s", `-ERR syntax error: WAIT is for a check that takes`},
 	} {
@@ -120,4 +119,87 @@ func TestCheckWaitsForALease(t *testing.T) {
 		t.Error(got)
 	}
 	f.step(t, "RL.CHECK n 1 user u COST 0", `[0 5 1 -1 1940000 "both"]`)
+}
+
+// A check that holds, or counts once, takes its lease in the same step. Sent again it has the same lease, whose id is its own; settled,
+// it has none.
+func TestCheckInFlightHeld(t *testing.T) {
+	const used = "-HELD this ID is that of another hold, or of one that is over; use a new ID for each request"
+	const idUsed = "-IDUSED this ID is that of another request; use a new ID for each request, and the same only to send it again"
+	ts := withRules(t, flightRules)
+	c := ts.client()
+	const in = "RL.CHECK n 1 user u "
+	c.steps(ts,
+		[2]string{in + "HOLD 30s ID a", `[0 2 1 -1 60000 "both" "a"]`},
+		[2]string{in + "HOLD 30s ID a", `[0 2 1 -1 60000 "both" "a"]`}, // sent again
+		[2]string{in + "PEEK EXPLAIN", `[0 2 0 -1 60000 "both" [["both" "enforce" "FIXED 5/h" 1 [0 5 3 -1 2000000]] ["both" "enforce" "2 in flight, each for 60s at most" 1 [0 2 0 -1 60000]]] ""]`},
+		[2]string{in + "ONCE b", `[0 2 0 -1 60000 "both" "b"]`},
+		[2]string{in + "ONCE b", `[0 2 0 -1 60000 "both" "b"]`},
+		[2]string{in + "HOLD 30s ID c", `[1 2 0 60000 60000 "both" ""]`},
+		[2]string{in + "ONCE c", `[1 2 0 60000 60000 "both" ""]`},
+		[2]string{in + "COST 0", `[0 5 3 -1 2000000 "both"]`}, // the denials took nothing
+		[2]string{"RL.RULES STATS n OVER 1h", `[["namespace" "n" "name" "both" "mode" "enforce" "allowed" 2 "near_limit" 0 "limited" 2 "shadow_limited" 0 "candidate_limited" 0 "since" 1599996420 "namespace_allowed" 2 "namespace_limited" 2 "namespace_checks" 8 "namespace_p50_usec" 1 "namespace_p99_usec" 1]]`},
+		// A commit gives the lease back; so does a cancel.
+		[2]string{"RL.CHECK n 0 COMMIT a COST 2 EXPLAIN", `[1 0 5 2 2000000 "both" [[1 0 5 2 2000000 "both"]]]`},
+		[2]string{"RL.CHECK n 0 COMMIT a", `[1 0 5 2 2000000 "both"]`},
+		[2]string{in + "HOLD 30s ID c", `[0 2 0 -1 60000 "both" "c"]`},
+		[2]string{"RL.CHECK n 0 CANCEL c", `[-1 0 5 2 2000000 "both"]`},
+		[2]string{in + "RELEASE a", "0"},
+		[2]string{in + "RELEASE b", "1"},
+		[2]string{in + "ONCE b", `[0 5 2 -1 2000000 "both" "b"]`}, // granted again; what was given back stays so
+		[2]string{in + "RELEASE b", "0"},
+		// Given back early, the hold stays. A commit gives back no lease of others.
+		[2]string{in + "HOLD 30s ID d", `[0 5 1 -1 2000000 "both" "d"]`},
+		[2]string{in + "RELEASE d", "1"},
+		[2]string{in + "ONCE e", `[0 5 0 -1 2000000 "both" "e"]`},
+		[2]string{"RL.CHECK n 0 COMMIT d COST 0", `[-1 0 5 1 2000000 "both"]`},
+		[2]string{in + "RELEASE e", "1"},
+	)
+	// An id that is forgotten before its lease is over is not used for another request meanwhile.
+	const v = "RL.CHECK n 1 user v "
+	c.steps(ts,
+		[2]string{v + "ONCE a FOR 1s", `[0 2 1 -1 60000 "both" "a"]`},
+		[2]string{v + "HOLD 1s ID b", `[0 2 0 -1 60000 "both" "b"]`},
+		[2]string{v + "HOLD 1s ID a", used},
+		[2]string{"+2s", ""},
+		[2]string{v + "ONCE a FOR 1s", idUsed},
+		[2]string{v + "ONCE b FOR 1s", idUsed},
+		[2]string{v + "HOLD 1s ID b", used},
+		[2]string{"RL.CHECK n 0 COMMIT b", "-NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"},
+		[2]string{v + "COST 0", `[0 5 3 -1 1998000 "both"]`},
+		[2]string{v + "RELEASE a", "1"},
+		[2]string{v + "RELEASE b", "1"},
+		[2]string{v + "ONCE a FOR 1s", `[0 2 1 -1 60000 "both" "a"]`},
+	)
+}
+
+// Of several rules each gives its lease, also the one in shadow mode, and a commit ends them all. In a transaction and by a wait it is the same.
+func TestCheckInFlightHeldBySeveralRules(t *testing.T) {
+	ts := withRules(t, flightRules)
+	c, other := ts.client(), ts.client()
+	c.steps(ts,
+		[2]string{"RL.CHECK two 1 user u HOLD 1m ID a", `[0 3 2 -1 60000 "caller" "a"]`},
+		[2]string{"RL.CHECK two 1 user u HOLD 1m ID b", `[0 3 1 -1 60000 "caller" "b"]`},
+		[2]string{"RL.CHECK two 1 user u HOLD 1m ID b", `[0 3 1 -1 60000 "caller" "b"]`},
+		[2]string{"RL.CHECK two 1 user u ONCE c", `[0 3 0 -1 60000 "caller" "c"]`},
+		[2]string{"RL.CHECK two 1 user v ONCE d", `[0 4 0 -1 30000 "all" "d"]`},
+	)
+	other.expect("the wait", other.say("RL.CHECK two 1 user w HOLD 1m ID e WAIT 1m"), "")
+	c.steps(ts,
+		[2]string{"RL.CHECK two 0 COMMIT b", `[0 0 -1 -1 0 ""]`},
+	)
+	other.expect("the wait", other.woken(), `[0 4 0 -1 30000 "all" "e"]`)
+	c.steps(ts,
+		[2]string{"RL.CHECK two 1 user u RELEASE b", "0"},
+		[2]string{"RL.CHECK two 0 CANCEL a EXPLAIN", `[0 0 -1 -1 0 "" []]`},
+		[2]string{"RL.CHECK two 1 user u RELEASE a", "0"},
+		[2]string{"MULTI", "OK"},
+		[2]string{"RL.CHECK two 1 user x HOLD 1m ID f", "QUEUED"},
+		[2]string{"RL.CHECK two 1 user x HOLD 1m ID f", "QUEUED"},
+		[2]string{"RL.CHECK two 0 COMMIT f", "QUEUED"},
+		[2]string{"RL.CHECK two 1 user x ONCE g", "QUEUED"},
+		[2]string{"RL.CHECK two 1 user x ONCE g", "QUEUED"},
+		[2]string{"EXEC", `[[0 4 0 -1 30000 "all" "f"] [0 4 0 -1 30000 "all" "f"] [0 0 -1 -1 0 ""] [0 4 0 -1 30000 "all" "g"] [0 4 0 -1 30000 "all" "g"]]`},
+		[2]string{"RL.CHECK two 1 user x RELEASE g", "3"},
+	)
 }

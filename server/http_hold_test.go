@@ -30,7 +30,7 @@ func shown(v resp.Value) string {
 // What is held over HTTP, in the words of package httpapi, is what a client holds: each may settle what the other has held, under the same ids
 // and with the same rights.
 func TestHoldsByDo(t *testing.T) {
-	ts := withRules(t, modelRules)
+	ts := withRules(t, modelRules+strings.TrimPrefix(flightRules, "\nversion: 1\nnamespaces:\n"))
 	c := ts.client()
 	c.do("ACL", "SETUSER", "app", "on", ">pw", "+@all", "~app:*", "~rl:llm:*")
 	app := ts.Accounts().SignIn("app", "pw").In(t.Context())
@@ -70,6 +70,19 @@ func TestHoldsByDo(t *testing.T) {
 		}
 		if got := shown(parsed(t, b)); got != s[1] {
 			t.Errorf("step %d, %s: %s, want %s", i, s[0], got, s[1])
+		}
+	}
+	// What is in flight has the id of the hold, and is given back with it.
+	for _, s := range [][2]string{
+		{"RL.CHECK n 1 user u COST 1 HOLD 60000 ID f1 ONEXPIRE keep", `[0 2 1 -1 60000 "both" "f1"]`},
+		{"RL.CHECK n 1 user u COST 1 ONCE f2", `[0 2 0 -1 60000 "both" "f2"]`},
+		{"RL.CHECK n 1 user u COST 1 ONCE f2", `[0 2 0 -1 60000 "both" "f2"]`},
+		{"RL.CHECK n 0 CANCEL f1", `[-1 0 5 4 2000000 "both"]`},
+		{"RL.CHECK n 1 user u COST 1 RELEASE f2", "1"},
+		{"RL.CHECK n 1 user u COST 1 RELEASE f1", "0"},
+	} {
+		if got := shown(overHTTP(t, ts.Server, strings.Fields(s[0])...)); got != s[1] {
+			t.Errorf("%s: %s, want %s", s[0], got, s[1])
 		}
 	}
 	// A client settles what was held by Do; the time of a hold is over for both.

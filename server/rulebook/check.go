@@ -112,15 +112,8 @@ func prepareCheck(b *Book, c *call) (handler.Prepared, string) {
 		return nil, text
 	}
 	k.list(c.Args[1])
-	if k.charge(); k.leases.some && k.held.TTL > 0 {
-		k.Free()
-		return nil, "ERR HOLD does not go with rules that have in_flight: give the lease back with RELEASE, and hold what the request takes in another namespace"
-	}
-	if k.leases.some && k.counted.given {
-		k.Free()
-		return nil, "ERR ONCE does not go with rules that have in_flight: a repetition would not hold the lease of the first"
-	}
 	k.all.Once = k.counted.once(k)
+	k.charge()
 	k.timed(c)
 	return k, ""
 }
@@ -140,10 +133,10 @@ func (k *check) Keep() handler.Prepared {
 	}
 	own := &check{Query: k.Found(), book: k.book, force: k.force, ns: k.ns, how: k.how, cost: k.cost, explain: k.explain, held: k.held, wait: k.wait}
 	own.held.ID = bytes.Clone(k.held.ID)
+	own.all.Once = own.counted.keep(&k.counted)
 	if own.charge(); k.how == releases {
 		own.leases.id = slices.Clone(k.leases.id)
 	}
-	own.all.Once = own.counted.keep(&k.counted)
 	k.Free()
 	return own
 }
@@ -190,13 +183,18 @@ func (k *check) tell(c *call, at int, now int64, err error) {
 		return
 	}
 	c.Quorum = c.Quorum || k.all.Once != nil || k.all.Hold != nil
-	if k.how == takes && (k.all.Once == nil || !k.all.Once.Again) {
+	if k.how == takes && !k.again() {
 		if k.denied, k.at = at >= 0, now; !c.Then(len(k.Charges)*chargeCount, k) {
 			c.Step.End(engine.ErrTooMany)
 			return
 		}
 	}
 	k.reply(c)
+}
+
+// again reports whether the check was granted before.
+func (k *check) again() bool {
+	return k.all.Once != nil && k.all.Once.Again || k.all.Hold != nil && k.all.Hold.Again
 }
 
 // chargeCount is about how many bytes a charge takes until it is counted.
@@ -226,7 +224,7 @@ func (k *check) charge() {
 	}
 	n := len(k.Charges)
 	k.ds = slices.Grow(k.ds[:0], n)[:n]
-	a.Leases = k.leases.of(k.Charges)
+	a.Leases = k.leases.of(k.Charges, k.ownID())
 	a.Decisions, a.CountDenied, a.Peek = k.ds, true, k.how == peeks
 	if a.Hold = nil; k.held.TTL > 0 {
 		a.Hold = &k.held.Hold

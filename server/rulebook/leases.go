@@ -12,7 +12,8 @@ import (
 )
 
 // A check under rules with in_flight takes a lease from each of them, in the same step as from the limits. All have one id, which the reply has, and
-// which gives them back: RL.CHECK … RELEASE id. Whoever has no id cannot, so nobody gives back the lease of another.
+// which gives them back: RL.CHECK … RELEASE id. Whoever has no id cannot, so nobody gives back the lease of another. A check that holds, or counts once,
+// has an id of its own, which is that of its leases: so a repetition has the same.
 
 // idBytes is how many random bytes an id has: two are never the same.
 const idBytes = 15
@@ -26,8 +27,8 @@ type leases struct {
 	refs []*limit.Lease
 }
 
-// of makes the requests for leases of some charges. It returns nil if none of them is for one.
-func (l *leases) of(charges []rules.Charge) []*limit.Lease {
+// of makes the requests for leases of some charges, with an id, or one of their own if that is nil. It returns nil if none of them is for one.
+func (l *leases) of(charges []rules.Charge, id []byte) []*limit.Lease {
 	l.some = false
 	for i := range charges {
 		l.some = l.some || charges[i].InFlight != nil
@@ -35,9 +36,11 @@ func (l *leases) of(charges []rules.Charge) []*limit.Lease {
 	if !l.some {
 		return nil
 	}
-	var random [idBytes]byte
-	rand.Read(random[:])
-	l.id = base64.RawURLEncoding.AppendEncode(l.buf[:0], random[:])
+	if l.id = id; id == nil {
+		var random [idBytes]byte
+		rand.Read(random[:])
+		l.id = base64.RawURLEncoding.AppendEncode(l.buf[:0], random[:])
+	}
 	l.all, l.refs = append(l.all[:0], make([]limit.Lease, len(charges))...), l.refs[:0]
 	for i := range charges {
 		var ref *limit.Lease
@@ -61,6 +64,14 @@ func (k *check) leaseID() string {
 		}
 	}
 	return ""
+}
+
+// ownID returns the id of a check that holds or counts once, which is valid as long as the check, or nil.
+func (k *check) ownID() []byte {
+	if k.held.TTL > 0 {
+		return k.held.ID
+	}
+	return k.counted.id()
 }
 
 // setRelease makes the check one that gives back leases. It returns the text of the error, or "".

@@ -21,6 +21,7 @@ type counted struct {
 	args   request.Args
 	fields [][]byte // names and values, as the client has sent them; valid until the check is prepared
 	key    []byte
+	idAt   int // where the id begins in key
 	keys   [][]byte
 	to     engine.Once
 }
@@ -35,6 +36,7 @@ func (o *counted) of(a *request.Args, k *check) (text string) {
 	}
 	o.args = *a
 	o.key = append(append(append(o.key[:0], oncePrefix...), k.ns.Name()...), 0)
+	o.idAt = len(o.key)
 	o.key = append(o.key, a.OnceID...)
 	return ""
 }
@@ -51,6 +53,14 @@ func (o *counted) once(k *check) *engine.Once {
 	o.args.Once(&o.to, asked)
 	o.fields, o.args.OnceID = nil, nil
 	return o.beside()
+}
+
+// id returns the id, or nil if none is given.
+func (o *counted) id() []byte {
+	if !o.given {
+		return nil
+	}
+	return o.key[o.idAt:]
 }
 
 // beside has the engine remember the id beside its key. It needs no other name there, so it has the first byte of the key.
@@ -70,6 +80,6 @@ func (o *counted) keep(from *counted) *engine.Once {
 	if o.given = from.given; !o.given {
 		return nil
 	}
-	o.key, o.to = bytes.Clone(from.key), from.to
+	o.key, o.idAt, o.to = bytes.Clone(from.key), from.idAt, from.to
 	return o.beside()
 }
