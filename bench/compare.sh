@@ -24,9 +24,6 @@ usage: bench/compare.sh [option ...]
                  rate-limiter-flexible and rate-limit-redis, which run as Go
                  code; and of the same in Redis
   -tls           add rows over TLS: limitdb, and Redis' INCR
-  -before FILE   the limitdb binary of an earlier build: add RL.TAKE, INCR, a
-                 check of 3 rules and redis_rate's script, and the same rows
-                 of that build in the same rounds
   -samples FILE  write every single measurement, tab-separated
   -quick         a look, not a result: 1 round, 200000 requests, P=1,64,
                  100000 keys (later options override)
@@ -48,7 +45,7 @@ note() { echo "$*" >&2; }
 
 here=$(cd "$(dirname "$0")" && pwd)
 requests=2000000 rounds=3 depths=1,16,64,256 clients=50 keys=1000000
-peers='' samples='' tls='' scripts='' before='' command_line="bench/compare.sh $*"
+peers='' samples='' tls='' scripts='' command_line="bench/compare.sh $*"
 
 number() {
   [[ $2 =~ ^[1-9][0-9]*$ ]] || die "$1 needs a number above 0, not '$2'"
@@ -77,7 +74,7 @@ while (($#)); do
       usage
       exit 0
       ;;
-    -n | -rounds | -depths | -clients | -keys | -peers | -samples | -before) ;;
+    -n | -rounds | -depths | -clients | -keys | -peers | -samples) ;;
     *) die "unknown option '$1'; -h lists them" ;;
   esac
   (($# >= 2)) || die "$1 needs a value"
@@ -89,7 +86,6 @@ while (($#)); do
     -keys) keys=$(number "$1" "$2") ;;
     -peers) peers=$2 ;;
     -samples) samples=$2 ;;
-    -before) before=$(realpath "$2") ;;
   esac
   shift 2
 done
@@ -178,7 +174,7 @@ row() {
     secure=(--tls --insecure)
   fi
   case ${2%-tls} in
-    limitdb) serve "$1" "$limitdb" "${quiet[@]}" --http-port 0 --rules-file "$work/rules.yaml" ;;
+    limitdb) serve "$1" "$limitdb" "${quiet[@]}" --http-port 0 ;;
     redis) serve "$1" "$redis" "${quiet[@]}" ;;
     redis-cell) serve "$1" "$redis" "${quiet[@]}" --loadmodule "$REDIS_CELL" ;;
     valkey) serve "$1" "$VALKEY_SERVER" "${quiet[@]}" ;;
@@ -269,43 +265,17 @@ lua_and_counters() {
   row "$1, PING" "$2" ping - PING
 }
 
-# The rules of RL.CHECK: three that match each user, and deny nobody.
-cat >"$work/rules.yaml" <<'RULES'
-version: 1
-namespaces:
-  three:
-    - {name: a, key: [user], limit: fixed 1000000/h}
-    - {name: b, key: [user], limit: fixed 1000000/h}
-    - {name: c, key: [user], limit: fixed 1000000/h}
-RULES
-
 if there limitdb; then
   limitdb=${LIMITDB:-$work/limitdb}
   if [[ -z ${LIMITDB:-} ]]; then
     note "building limitdb"
     (cd "$here/.." && CGO_ENABLED=0 go build -o "$limitdb" ./cmd/limitdb)
   fi
-  if [[ -z $before ]]; then
-    row 'limitdb, CL.THROTTLE' limitdb decide "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
-    row 'limitdb, PING' limitdb ping - PING
-  fi
+  row 'limitdb, CL.THROTTLE' limitdb decide "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
+  row 'limitdb, PING' limitdb ping - PING
   if [[ -n $tls ]]; then
     row 'limitdb, CL.THROTTLE, TLS' limitdb-tls decide-tls "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
   fi
-fi
-# compared NAME adds the rows in which two builds of limitdb are compared.
-compared() {
-  row "$1, CL.THROTTLE" limitdb take "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
-  row "$1, RL.TAKE" limitdb fixed "RL.TAKE KEY FIXED 1000000/h" "RL.TAKE $key FIXED 1000000/h"
-  row "$1, INCR" limitdb count 'INCR KEY' "INCR $key"
-  row "$1, RL.CHECK of 3" limitdb check 'RL.CHECK three 1 user KEY' "RL.CHECK three 1 user $key"
-  redis_rate "$1" limitdb
-}
-if there limitdb && [[ -n $before ]]; then
-  compared limitdb
-  now=$limitdb limitdb=$before
-  compared before
-  limitdb=$now
 fi
 if there limitdb && [[ -n $scripts ]]; then
   row 'limitdb, INCR' limitdb count 'INCR KEY' "INCR $key"

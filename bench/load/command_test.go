@@ -148,28 +148,15 @@ func TestPIDOf(t *testing.T) {
 }
 
 func TestProcessCPU(t *testing.T) {
+	before := ownCPU() - 10*time.Millisecond
 	own, err := processCPU(os.Getpid())
-	if err != nil || own < 0 {
-		t.Errorf("%v, %v", own, err)
+	// Getrusage may count in steps.
+	if after := ownCPU() + 10*time.Millisecond; err != nil || own < before || own > after {
+		t.Errorf("%v, %v: not from %v to %v", own, err, before, after)
 	}
-	if _, err := processCPU(-1); err == nil {
-		t.Error("there is no process −1")
-	}
-	const tail = " R 1 2 3 4 5 6 7 8 9 10 120 34 13 14 15"
-	for stat, want := range map[string]time.Duration{
-		"12 (limitdb)" + tail:        1540 * time.Millisecond,
-		"12 (a b) R 9 9) (x)" + tail: 1540 * time.Millisecond,
-		"12 (a) R 1 2 3":             -1,
-		"":                           -1,
-		"12 a" + tail:                -1,
-		"1 (a)" + strings.Replace(tail, "120", "x", 1): -1,
-	} {
-		got, err := parseStat([]byte(stat))
-		if err != nil {
-			got = -1
-		}
-		if got != want {
-			t.Errorf("%q: %v, %v, want %v", stat, got, err, want)
+	for _, pid := range []int{-1, 0, 99_999_999} {
+		if _, err := processCPU(pid); err == nil {
+			t.Errorf("there is no process %d", pid)
 		}
 	}
 }

@@ -2,11 +2,8 @@ package load
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
-	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,37 +11,6 @@ import (
 
 	"limitdb/resp"
 )
-
-// userHZ is the unit of times in /proc, which Linux fixes for all programs.
-const userHZ = 100
-
-// processCPU returns the user and system time of all threads of a process, including ended ones, in steps of
-// 10 ms. Linux only.
-func processCPU(pid int) (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	return parseStat(b)
-}
-
-func parseStat(b []byte) (time.Duration, error) {
-	// Field 2 is the name in parentheses, which may contain blanks and parentheses.
-	i := bytes.LastIndexByte(b, ')')
-	fields := strings.Fields(string(b[i+1:]))
-	if i < 0 || len(fields) < 13 {
-		return 0, errors.New("/proc/PID/stat: too few fields")
-	}
-	var ticks uint64
-	for _, f := range fields[11:13] { // fields 14 and 15, utime and stime
-		n, err := strconv.ParseUint(f, 10, 63)
-		if err != nil {
-			return 0, fmt.Errorf("/proc/PID/stat: %w", err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * (time.Second / userHZ), nil
-}
 
 // ownCPU returns the user and system time of this process.
 func ownCPU() time.Duration {
