@@ -20,23 +20,26 @@ type Place uint64
 // Warm takes no lock and decides nothing. It may read memory that is being
 // changed; at worst it then fetches something else. It reads only spans, which
 // stay mapped as long as the engine lives.
-func (e *Engine) Warm(keys [][]byte, places []Place) { e.warm(keys, places) }
+func (e *Engine) Warm(keys [][]byte, places []Place) {
+	var b table.Batch
+	e.warm(keys, places, &b)
+}
 
-func (e *core) warm(keys [][]byte, places []Place) {
+func (e *core) warm(keys [][]byte, places []Place, b *table.Batch) {
 	for len(keys) > 0 {
 		n := min(len(keys), table.BatchSize)
 		for i, key := range keys[:n] {
 			h, _ := e.place(key)
 			places[i] = Place(h)
 		}
-		e.fetch(keys[:n], places[:n])
+		e.fetch(keys[:n], places[:n], b)
 		keys, places = keys[n:], places[n:]
 	}
 }
 
-// fetch is Warm for at most table.BatchSize keys whose places are known.
-func (e *core) fetch(keys [][]byte, places []Place) {
-	var b table.Batch
+// fetch is Warm for at most table.BatchSize keys whose places are known. b is room for it: to clear that would take longer
+// than to fetch a few keys.
+func (e *core) fetch(keys [][]byte, places []Place, b *table.Batch) {
 	for i, place := range places {
 		h := uint64(place)
 		b.Add(&e.shardOf(h).table, h, keys[i])

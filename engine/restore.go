@@ -76,11 +76,12 @@ type recovered struct {
 	changes [table.BatchSize]*journal.Record
 	keys    [table.BatchSize][]byte
 	places  [table.BatchSize]Place
+	batch   table.Batch
 }
 
 // apply applies the changes of the batch and empties it.
 func (b *recovered) apply() error {
-	b.e.fetch(b.keys[:b.n], b.places[:b.n])
+	b.e.fetch(b.keys[:b.n], b.places[:b.n], &b.batch)
 	for i, r := range b.changes[:b.n] {
 		h := uint64(b.places[i])
 		s := b.e.shardOf(h)

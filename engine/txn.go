@@ -78,6 +78,7 @@ type Txn struct {
 	undeclared bool
 	bytes      int             // in the buffers of items
 	places     []Place         // scratch of begin
+	batch      table.Batch     // scratch of prepare
 	changes    []*table.Change // scratch of commit
 	uncounted  limit.Limit     // a limit without its CountDenied
 	asking     *asking         // for a request that may wait; nil: for none
@@ -130,7 +131,7 @@ func (t *Txn) prepare(e *core, keys [][]byte) {
 	t.order = slices.Grow(t.order, n)[:n]
 	t.places = slices.Grow(t.places[:0], n)[:n]
 	// The cache misses of the keys overlap here, before the locks are held.
-	e.warm(keys, t.places)
+	e.warm(keys, t.places, &t.batch)
 	for i, key := range keys {
 		t.items[i].is(t, uint64(t.places[i]), key)
 		t.order[i] = uint16(i)

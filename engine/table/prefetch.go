@@ -12,7 +12,7 @@ const BatchSize = 64
 // Batch prefetches what the next calls need of several keys, of any tables, into
 // the processor's caches. It takes no lock and decides nothing. It may read
 // memory that is being changed; at worst it then fetches something else. It reads
-// only spans, which stay mapped as long as the arena is in use.
+// only spans, which stay mapped as long as the arena is in use. It may be used again after Fetch.
 type Batch struct {
 	n      int
 	hashes [BatchSize]uint64
@@ -25,10 +25,11 @@ type Batch struct {
 // Add adds a key of a table, with its hash.
 func (b *Batch) Add(t *Table, h uint64, key []byte) {
 	b.hashes[b.n], b.sizes[b.n], b.segs[b.n] = h, uint32(len(key)), t.lookup(h)
+	b.lines[b.n], b.ends[b.n] = nil, nil
 	b.n++
 }
 
-// Fetch prefetches the index lines of all keys, and then their records.
+// Fetch prefetches the index lines of all keys, and then their records. The batch is empty after it.
 func (b *Batch) Fetch() {
 	for i, g := range b.segs[:b.n] {
 		if g.base != nil {
@@ -48,6 +49,7 @@ func (b *Batch) Fetch() {
 	}
 	prefetch(&b.lines, b.n)
 	prefetch(&b.ends, b.n)
+	b.n = 0
 }
 
 // guess returns the offset of the first record that may have hash h, or 0.
