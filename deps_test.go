@@ -66,6 +66,7 @@ var inside = map[string][]string{
 	"server/backups":  {"resp", "server/handler", "server/spec"},
 	"server/history":  {"internal/stats", "resp", "server/handler", "server/request", "server/spec"},
 	"server/latency":  {"config", "internal/stats", "resp", "server/handler", "server/spec"},
+	"server/group":    {"engine", "internal/clock", "internal/pulse", "server/cluster", "server/durable", "server/handler", "uplink"},
 	"server/guests":   {"config", "internal/clock", "server/auth", "server/clients", "server/pubsub", "server/users", "transport"},
 	"server/scripts":  {"known", "script"},
 	"server/pubsub":   {"engine", "internal/glob", "resp", "server/handler", "server/spec"},

@@ -149,9 +149,9 @@ func (c *call) denied(d users.Denial, p phase) {
 func (c *call) note(e auth.Event) {
 	e.Client = "addr=" + httpAddr + " user=" + e.User
 	if c.client != nil {
-		e.Client = string(c.client.pub.AppendLine(nil, c.Now))
+		e.Client = string(c.client.pub.AppendLine(nil, c.Began))
 	}
-	c.srv.auth.Log.Note(e, c.Now)
+	c.srv.auth.Log.Note(e, c.Began)
 }
 
 // allows reports whether a user may run the command on one key.
@@ -170,7 +170,7 @@ func beginChange(c *call, way string) (text string) {
 	if c.Step == nil { // a step holds locks that looking at the engine takes
 		what.View = c.srv.audited.Of(c.cmd.Full, c.Args)
 	}
-	ch, err := log.Begin(c.Now, &what)
+	ch, err := log.Begin(c.Began, &what)
 	if err != nil {
 		return "MISCONF the audit log cannot be written, so nothing is changed (audit-log-strict): " + resp.Excerpt([]byte(spec.Plain(err)))
 	}
@@ -199,7 +199,7 @@ func endChanges(c *call, out []byte) {
 		result = resp.Excerpt(first)
 	}
 	for _, ch := range c.changes {
-		ch.End(c.Now, result)
+		ch.End(c.Began, result)
 	}
 	c.changes, c.scripted, c.replayed = nil, nil, 0
 }

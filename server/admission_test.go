@@ -40,10 +40,10 @@ var admissionStates = []struct {
 	{"the key of a rule", ruleKey, func(*testServer, *session) {}},
 	{"loading", goodWords, func(ts *testServer, _ *session) { ts.SetLoading(true) }},
 	{"the log cannot be written", goodWords, func(ts *testServer, _ *session) { ts.SetRefusing(errors.New("full")) }},
-	{"another node leads, and forwards nothing", goodWords, func(ts *testServer, _ *session) { ts.Follow() }},
+	{"another node leads, and forwards nothing", goodWords, func(ts *testServer, _ *session) { ts.group.Follow() }},
 	{"another node leads, and no uplink is there", goodWords, func(ts *testServer, _ *session) {
 		ts.opts.Replication.Uplink = func(int) *uplink.Link { return nil }
-		ts.Follow()
+		ts.group.Follow()
 	}},
 	{"writes are paused", goodWords, func(ts *testServer, _ *session) { ts.pause.Start(testStart, testStart+1e15, false) }},
 	{"all is paused", goodWords, func(ts *testServer, _ *session) { ts.pause.Start(testStart, testStart+1e15, true) }},
@@ -60,7 +60,7 @@ var admissionStates = []struct {
 	{"loading, paused, and another node leads", goodWords, func(ts *testServer, _ *session) {
 		ts.SetLoading(true)
 		ts.pause.Start(testStart, testStart+1e15, true)
-		ts.Follow()
+		ts.group.Follow()
 	}},
 }
 
@@ -207,7 +207,7 @@ func (a asker) ask(args [][]byte) string {
 		a.SetLoading(false)
 		a.SetRefusing(nil)
 		a.pause.Stop()
-		a.Lead(a.engine)
+		a.group.Lead(a.engine, 0)
 	}()
 	if a.caller == "HTTP" {
 		a.set(a.testServer, nil)

@@ -99,7 +99,7 @@ func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
 
 // undisturbed reports whether nothing but the command itself can make admit refuse it, so that commands run one after the other.
 func (s *session) undisturbed() bool {
-	return s.authed && s.replies == replyOn && !s.caching && s.subs.Len() == 0 && s.srv.special.Load()|s.early == 0 && s.multi == nil
+	return s.authed && s.replies == replyOn && !s.caching && s.subs.Len() == 0 && s.call.group.Special.Load()|s.early == 0 && s.multi == nil
 }
 
 // admitAhead is admit for a command of one key that needs no later turn, while undisturbed holds. It returns the command and the
@@ -135,7 +135,7 @@ func (c *command) keyAhead(s *session, args [][]byte) int {
 func (a *ahead) run(s *session, back bool) (over bool) {
 	warm := a.n >= aheadFew
 	if warm {
-		s.srv.states().Warm(a.keys[:a.n], a.places[:])
+		s.call.Group.Engine.Load().Warm(a.keys[:a.n], a.places[:])
 	}
 	ran, start := 0, 0
 	for ; ran < a.n && s.life.Open() && !over; ran++ {

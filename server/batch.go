@@ -134,14 +134,15 @@ func (s *session) EOF() (done bool) {
 }
 
 func (s *session) begin() {
-	if s.srv.durable.InTurns() {
+	g := s.call.group
+	if g.Keeper.InTurns() {
 		s.pub.Batches.Add(1) // before the flags are read: see Settle
 	}
-	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
+	s.early = g.Special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	if s.pending == nil {
 		s.beginTurn()
 	}
-	s.call.Now = s.srv.clock.Now()
+	s.call.begin(s.srv.clock.Now())
 	s.slow, s.lastScript.loaded = 0, nil
 	look(s)
 	if s.call.Out == nil {
@@ -234,9 +235,9 @@ func (s *session) finish() {
 			s.pub.PartialSince.Store(0)
 		}
 	case since == 0 || ran:
-		s.pub.PartialSince.Store(s.call.Now)
+		s.pub.PartialSince.Store(s.call.Began)
 	}
-	s.pub.LastActive.Store(s.call.Now)
+	s.pub.LastActive.Store(s.call.Began)
 	s.account()
 }
 

@@ -17,8 +17,8 @@ func (ts *testServer) alone(words ...string) resp.Value {
 	for i, w := range words {
 		args[i] = []byte(w)
 	}
-	c := httpCall{call: ts.newCall(ts.clock.Now(), resp.RESP3, args)}
-	c.runAlone(ts.special.Load())
+	c := httpCall{call: ts.newCall(ts.group, ts.clock.Now(), resp.RESP3, args)}
+	c.runAlone(ts.group.Special.Load())
 	r := bufio.NewReader(bytes.NewReader(c.Out))
 	v, err := resp.ReadReply(r, 64<<20)
 	if err != nil || r.Buffered() > 0 {

@@ -399,7 +399,7 @@ func BenchmarkCheck(b *testing.B) {
 	for _, w := range thousandCheck {
 		words = append(words, []byte(w))
 	}
-	c := ts.newCall(testStart, resp.RESP2, words)
+	c := ts.newCall(ts.group, testStart, resp.RESP2, words)
 	c.cmd = ts.table.find(words[0])
 	b.Run("5 of 1000 rules", func(b *testing.B) {
 		b.ReportAllocs()

@@ -180,7 +180,7 @@ func clientPause(c *call) {
 		c.Fail("ERR CLIENT PAUSE mode must be WRITE or ALL")
 		return
 	}
-	c.srv.pause.Start(c.Now, c.Now+ms*int64(time.Millisecond), all)
+	c.srv.pause.Start(c.Began, c.Began+ms*int64(time.Millisecond), all)
 	c.OK()
 }
 

@@ -25,7 +25,7 @@ func TestClusterOfANode(t *testing.T) {
 	const node = `["id" %q "port" %d "ip" "127.0.0.1" "endpoint" "127.0.0.1" "role" %q "replication-offset" %d "health" %q]`
 	p.status.ID, p.status.Term = "me", 5
 	p.leader = "127.0.0.1:7"
-	ts.Follow()
+	ts.group.Follow()
 	c.do("CONFIG", "SET", "raft-redirect", "moved")
 	replies(map[string]string{
 		"CLUSTER SLOTS": fmt.Sprintf(`[[0 16383 ["127.0.0.1" 7 %q []] ["127.0.0.1" 6 %q []]]]`, b, me),
@@ -70,7 +70,7 @@ func TestClusterOfANode(t *testing.T) {
 		t.Errorf("CLUSTER INFO: %s", got)
 	}
 
-	ts.Lead(ts.engine)
+	ts.group.Lead(ts.engine, 0)
 	for _, key := range []string{"foo", "{foo}a", "bar"} {
 		c.raw("RL.TAKE " + key + " GCRA 1/m\r\n")
 		p.endWaits(nil)

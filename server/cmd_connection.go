@@ -102,11 +102,11 @@ func (c *call) login(user, pass []byte, then func()) {
 		g.user = redact.Text // it is in the wrong place
 	}
 	g.guarded = srv.auth.Needs(string(user))
-	g.compared = srv.auth.Knows(from, c.Now) || !g.guarded
+	g.compared = srv.auth.Knows(from, c.Began) || !g.guarded
 	if g.compared && g.enter() {
 		return
 	}
-	wait, ok := srv.auth.Turn(c.Now, from, c.client.conn)
+	wait, ok := srv.auth.Turn(c.Began, from, c.client.conn)
 	switch {
 	case !ok:
 		if !g.compared {
@@ -120,7 +120,7 @@ func (c *call) login(user, pass []byte, then func()) {
 			c.Fail(errWrongPass)
 		}
 	default:
-		g.until = c.Now + wait
+		g.until = c.Began + wait
 		c.client.park(g)
 	}
 }
@@ -138,7 +138,7 @@ type guess struct {
 }
 
 func (g *guess) resume(s *session) bool {
-	if g.Now < g.until {
+	if g.Began < g.until {
 		return false
 	}
 	if g.compared || !g.enter() {

@@ -77,7 +77,7 @@ func (c *call) sleep(d time.Duration) {
 		return nil
 	}, func(error) { // the slow log records it as if it were work
 		seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
-		c.client.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, c.Now, int64(d))
+		c.client.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, c.Began, int64(d))
 		c.OK()
 	})
 }

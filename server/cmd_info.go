@@ -63,7 +63,7 @@ func infoCommand(c *call) {
 		}
 	}
 	t := &infoText{srv: c.srv, now: c.srv.clock.Now()}
-	sections, shard, table := infoSections(), 0, c.srv.held()
+	sections, shard, table := infoSections(), 0, c.srv.group.Held()
 	c.InSteps(nil, func() bool {
 		if shard >= 0 {
 			if shard = table.AddStats(&t.engine, shard, infoShards); shard == 0 {
@@ -117,7 +117,7 @@ func (t *infoText) server() {
 	t.Field("run_id", srv.runID)
 	t.Field("tcp_port", t.port())
 	t.Field("server_time_usec", t.now/1e3)
-	t.Field("clock_behind_usec", srv.clock.Behind()/1e3)
+	t.Field("clock_behind_usec", srv.group.Behind()/1e3)
 	t.Field("uptime_in_seconds", up)
 	t.Field("uptime_in_days", up/86400)
 	t.Field("hz", srv.set.Hz.Get())

@@ -36,7 +36,7 @@ func (c *call) monitored(b []byte, cmd *command, args [][]byte) []byte {
 			from = "unix:" + local.String()
 		}
 	}
-	return monitor.AppendLine(b, from, c.Now, c.srv.redact.Args(&cmd.Command, args))
+	return monitor.AppendLine(b, from, c.Began, c.srv.redact.Args(&cmd.Command, args))
 }
 
 // show sends lines to the clients that monitor. This one gets them after its reply.

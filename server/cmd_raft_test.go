@@ -11,7 +11,7 @@ import (
 // Commands about the nodes, and the errors of commands that change them.
 func TestRaftCommands(t *testing.T) {
 	ts, p := newNode(t)
-	ts.Follow()
+	ts.group.Follow()
 	p.status.ID, p.status.Cluster, p.status.State, p.status.Term = "me", "c", "follower", 3
 	c := ts.client()
 	wrong := "-ERR syntax error: use RAFT SERVER LIST, ADD id address, REMOVE id, PROMOTE id or DEMOTE id\r\n"

@@ -47,12 +47,12 @@ func clockCommand(c *call) {
 		if moved = c.srv.clock.Adopt(); moved > 0 {
 			c.srv.log.Warn("decisions adopted the machine's clock, as a client asked", "addr", c.client.pub.Addr(), "forwards", time.Duration(moved))
 		}
-		c.Now = max(c.Now, c.srv.clock.Now())
+		c.Now = max(c.Now, c.group.Now())
 	default:
 		c.Fail(spec.ErrSyntax)
 		return
 	}
-	c.Fields("time", c.Now/1e3, "behind", c.srv.clock.Behind()/1e3, "moved", moved/1e3)
+	c.Fields("time", c.Now/1e3, "behind", c.group.Behind()/1e3, "moved", moved/1e3)
 }
 
 func shutdown(c *call) {
@@ -140,7 +140,7 @@ func configSet(c *call) {
 		pairs = append(pairs, config.Pair{Name: string(c.Args[i]), Value: string(c.Args[i+1])})
 	}
 	about := switches(pairs)
-	if about != "" && (c.srv.special.Load()|c.client.early)&specialLoading != 0 {
+	if about != "" && (c.group.Special.Load()|c.client.early)&specialLoading != 0 {
 		c.Fail(errLoading) // the state to keep is not loaded yet
 		return
 	}

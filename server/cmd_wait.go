@@ -30,7 +30,7 @@ func wait(c *call) {
 	if !goodTimeout(c, c.Args[2]) {
 		return
 	}
-	r := c.srv.opts.Replication
+	g, r := c.group, c.group.Replication
 	if r == nil || c.client == nil {
 		c.Int(0)
 		return
@@ -39,8 +39,8 @@ func wait(c *call) {
 	turn, others, gone := c.client.turn, 0, c.client.leaves()
 	c.Client.Background(func() error {
 		done := make(chan error, 1)
-		if c.srv.durable.Wait(turn, func(err error) { done <- err }) {
-			c.srv.durable.Kick()
+		if g.Keeper.Wait(turn, func(err error) { done <- err }) {
+			g.Keeper.Kick()
 			if err := within(done, ms, gone); err != nil {
 				return err
 			}
@@ -116,7 +116,7 @@ func hasLog(c *call) bool { return c.srv.durable.Figures().Log }
 // fails or takes longer than timeout, in milliseconds, 0 for no timeout.
 func waitSync(c *call, timeout []byte) {
 	ms, _ := resp.ParseInt(timeout) // goodTimeout has checked it
-	d, gone := &c.srv.durable, c.client.leaves()
+	d, gone := c.srv.durable, c.client.leaves()
 	c.Client.Background(func() error {
 		done := d.Syncs.Join(d.Sync)
 		err := within(done, ms, gone)

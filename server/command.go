@@ -7,6 +7,7 @@ import (
 	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/server/audit"
+	"limitdb/server/group"
 	"limitdb/server/handler"
 	"limitdb/server/table"
 	"limitdb/server/values"
@@ -95,7 +96,8 @@ func help(c *call) { c.srv.table.Help(c.inner()) }
 // or a script: see runAlone. Handlers of the packages below get only its inner part.
 type call struct {
 	srv    *Server
-	client *session // the client that sent the command; nil: no client
+	group  *group.Group // which has the command's keys
+	client *session     // the client that sent the command; nil: no client
 	cmd    *command
 	values.Call
 
@@ -109,12 +111,16 @@ type call struct {
 	replayed int             // how many of them the step has made again, since it began again
 }
 
-// newCall returns a call at a time, which replies in a version of the protocol.
-func (srv *Server) newCall(now int64, proto resp.Proto, args [][]byte) call {
-	c := call{srv: srv}
-	c.Parts, c.Reply.Proto, c.Args, c.Now = &srv.parts, proto, args, now
+// newCall returns a call in a group when the process's clock has a time. It replies in a version of the protocol.
+func (srv *Server) newCall(g *group.Group, now int64, proto resp.Proto, args [][]byte) call {
+	c := call{srv: srv, group: g}
+	c.Parts, c.Group, c.Reply.Proto, c.Args = &srv.parts, &g.Group, proto, args
+	c.begin(now)
 	return c
 }
+
+// begin notes when the call's batch begins, by the process's clock.
+func (c *call) begin(now int64) { c.Began, c.Now = now, c.group.At(now) }
 
 // inner is what the handlers of the packages below get of a call.
 func (c *call) inner() *handler.Call { return &c.Call.Call }

@@ -160,7 +160,7 @@ func TestLatencyMonitor(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	ts.latency.Offer(&ping.Command, testStart, 500*ms)
 	c.steps(ts, [2]string{"LATENCY LATEST", "[]"}, [2]string{"CONFIG SET latency-monitor-threshold 10", "OK"})
-	if ts.special.Load()&specialTimeEach == 0 {
+	if ts.group.Special.Load()&specialTimeEach == 0 {
 		t.Error("commands are not timed by themselves")
 	}
 	for i, took := range []int64{9, 10, 30, 20} {
@@ -182,7 +182,7 @@ func TestLatencyMonitor(t *testing.T) {
 		t.Errorf("%d samples are kept", n)
 	}
 	c.steps(ts, [2]string{"LATENCY RESET", "1"}, [2]string{"CONFIG SET latency-monitor-threshold 0", "OK"})
-	if ts.special.Load()&specialTimeEach != 0 {
+	if ts.group.Special.Load()&specialTimeEach != 0 {
 		t.Error("commands are still timed by themselves")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"limitdb/internal/pulse"
+	"limitdb/server/group"
 )
 
 // Run does the server's periodic work until ctx ends: deadlines, expiry, eviction of clients,
@@ -15,8 +16,8 @@ import (
 func (srv *Server) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { srv.keepHouse(ctx) })
-	wg.Go(func() { srv.sweep(ctx) })
-	wg.Go(func() { srv.ring(ctx) })
+	wg.Go(func() { srv.sweep(ctx, srv.group) })
+	wg.Go(func() { ring(ctx, srv.group) })
 	wg.Go(func() { srv.watchScripts(ctx) })
 	wg.Wait()
 }
@@ -59,49 +60,50 @@ const (
 	sweepRest   = 2 * time.Millisecond
 )
 
-// sweep drops expired keys, and evicts keys after maxmemory was lowered. It runs hz times a
+// sweep drops expired keys of a group, and evicts keys after maxmemory was lowered. It runs hz times a
 // second, and more often while there is much to drop. Eviction removes a sixteenth of the keys
 // that it looks at, so the threshold for "much" is below that.
-func (srv *Server) sweep(ctx context.Context) {
+func (srv *Server) sweep(ctx context.Context, g *group.Group) {
 	for wait := sweepRest; ; {
-		srv.pulses.sweep.Rest()
+		g.Sweeps.Rest()
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		srv.pulses.sweep.Beat(srv.clock.Now())
+		now := srv.clock.Now()
+		g.Sweeps.Beat(now)
 		wait = time.Second / time.Duration(max(1, srv.set.Hz.Get()))
-		if srv.special.Load()&specialLoading != 0 {
+		if g.Special.Load()&specialLoading != 0 {
 			continue // the clock may be wrong while loading, and an engine's time never goes back
 		}
-		if srv.states().Sweep(srv.clock.Now(), sweepBudget) > sweepBudget/20 {
+		if g.Engine.Load().Sweep(g.Now(), sweepBudget) > sweepBudget/20 {
 			wait = min(wait, sweepRest)
 		}
-		srv.auth.Sweep(srv.clock.Now())
+		srv.auth.Sweep(now)
 	}
 }
 
 // ringMost is the longest sleep before ring reads the clock again. The engine's deadlines are
-// in that clock's time, which may be set while a sleep runs in monotonic time.
+// in the group's time, which may be set while a sleep runs in monotonic time.
 const ringMost = time.Second / 4
 
 // ring makes the engine decide the requests that wait, when their time has come.
-func (srv *Server) ring(ctx context.Context) {
+func ring(ctx context.Context, g *group.Group) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		srv.pulses.ring.Rest()
+		g.Rings.Rest()
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-srv.states().Sooner():
-		case <-srv.swapped:
+		case <-g.Engine.Load().Sooner():
+		case <-g.Swapped():
 		}
-		srv.pulses.ring.Beat(srv.clock.Now())
-		if next := srv.states().Wake(srv.clock.Now()); next != math.MaxInt64 {
-			timer.Reset(min(ringMost, max(0, time.Duration(next-srv.clock.Now()))))
+		g.Rings.Beat(g.Clock.Now())
+		if next := g.Engine.Load().Wake(g.Now()); next != math.MaxInt64 {
+			timer.Reset(min(ringMost, max(0, time.Duration(next-g.Now()))))
 		}
 	}
 }
@@ -117,7 +119,7 @@ func (srv *Server) Live() error {
 	for _, p := range []struct {
 		name string
 		*pulse.Pulse
-	}{{"housekeeping", &srv.pulses.house}, {"expiry", &srv.pulses.sweep}, {"waking the requests that wait", &srv.pulses.ring}, {"watching scripts", &srv.pulses.watch}} {
+	}{{"housekeeping", &srv.pulses.house}, {"expiry", &srv.group.Sweeps}, {"waking the requests that wait", &srv.group.Rings}, {"watching scripts", &srv.pulses.watch}} {
 		if stuck := p.Stuck(now); stuck > StuckAfter {
 			return fmt.Errorf("%s has made no progress for %v", p.name, time.Duration(stuck).Round(time.Second))
 		}

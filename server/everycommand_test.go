@@ -429,7 +429,7 @@ func (r *everyCommand) restart() {
 		}
 		rest = more
 	}
-	r.b.Lead(e)
+	r.b.group.Lead(e, 0)
 }
 
 // wild runs any commands, each on a client of its own, on a server of its own.

@@ -78,7 +78,7 @@ func (s *session) elsewhere(cmd *command, args [][]byte, special uint32) {
 		if s.fwd.postpone(args) {
 			return
 		}
-		if _, leader := s.srv.opts.Replication.Leader(); leader == "" && (s.fwd == nil || !s.fwd.gaveUp) {
+		if _, leader := s.call.group.Replication.Leader(); leader == "" && (s.fwd == nil || !s.fwd.gaveUp) {
 			f := s.forwarding()
 			f.back = resp.AppendCommand(f.back, args...)
 			f.awaitLeader()
@@ -112,7 +112,7 @@ func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 	if (muted != f.muted || alone) && f.postpone(args) {
 		return
 	}
-	if f.gaveUp && (f.refused || s.srv.uplink(s.conn.Loop()) == nil) {
+	if f.gaveUp && (f.refused || s.call.group.Uplink(s.conn.Loop()) == nil) {
 		if !f.postpone(args) {
 			s.reject(cmd, s.call.elsewhere())
 		}
@@ -179,7 +179,7 @@ func (f *forwarding) depart() bool {
 // send sends the batch, and reports whether it did.
 func (f *forwarding) send() bool {
 	s := f.s
-	link := s.srv.uplink(s.conn.Loop())
+	link := s.call.group.Uplink(s.conn.Loop())
 	if link == nil {
 		return false
 	}
@@ -376,7 +376,7 @@ func (f *forwarding) watchLasts() bool {
 	if m.stream == nil {
 		return len(m.watched) == 0
 	}
-	link := f.s.srv.uplink(f.s.conn.Loop())
+	link := f.s.call.group.Uplink(f.s.conn.Loop())
 	return !m.lost && len(m.watched) == 0 && f.stream == m.stream && link != nil && m.stream.Of(link)
 }
 
@@ -393,7 +393,7 @@ func (f *forwarding) exec(cmd *command, args [][]byte) bool {
 		s.life.Drain(uplink.ErrNotLeading)
 		return true
 	}
-	if f.gaveUp && (f.refused || s.srv.uplink(s.conn.Loop()) == nil) {
+	if f.gaveUp && (f.refused || s.call.group.Uplink(s.conn.Loop()) == nil) {
 		return false
 	}
 	f.batch = resp.AppendCommand(f.batch, "MULTI")
@@ -418,14 +418,6 @@ const leaderWait = 3 * time.Second
 // another node leads, and when an uplink is there.
 func (srv *Server) LeaderChanged() { srv.leaderless.Wake() }
 
-// uplink returns the uplink of an event loop to the leader, or nil if there is none now.
-func (srv *Server) uplink(loop int) *uplink.Link {
-	if r := srv.opts.Replication; r != nil && r.Uplink != nil {
-		return r.Uplink(loop)
-	}
-	return nil
-}
-
 // forwards reports whether this node forwards commands while another leads.
 func (srv *Server) forwards() bool {
 	r := srv.opts.Replication
@@ -438,15 +430,15 @@ func (c *call) elsewhere() string {
 	if s := c.client; c.srv.forwards() && (s == nil || !s.redirected() && !s.caching) {
 		return spec.ErrNoLeader
 	}
-	return c.srv.opts.Replication.Elsewhere(&c.cmd.Command, c.Args)
+	return c.group.Replication.Elsewhere(&c.cmd.Command, c.Args)
 }
 
 // awaitLeader parks the session until there is a leader, or leaderWait is over. The commands to run then are in
 // back. If a leader appears just before the session is parked, the housekeeper's next round wakes it.
 func (f *forwarding) awaitLeader() {
 	s := f.s
-	if f.since == 0 || f.since > s.call.Now {
-		f.since = s.call.Now
+	if f.since == 0 || f.since > s.call.Began {
+		f.since = s.call.Began
 	}
 	s.pub.ArgMemory.Store(int64(cap(f.back)))
 	s.park(f)
@@ -459,21 +451,21 @@ func (f *forwarding) awaitLeader() {
 // reachable reports whether this node leads, can forward commands, or can name the leader.
 func (f *forwarding) reachable() bool {
 	s := f.s
-	if d := &s.srv.durable; s.srv.special.Load()&specialFollowing == 0 && (d.Turn == nil || d.Turn() != 0) {
+	if s.call.group.Leads() {
 		return true
 	}
 	if s.redirected() {
-		_, leader := s.srv.opts.Replication.Leader()
+		_, leader := s.call.group.Replication.Leader()
 		return leader != ""
 	}
-	return s.srv.uplink(s.conn.Loop()) != nil
+	return s.call.group.Uplink(s.conn.Loop()) != nil
 }
 
 // waitsForLeader resumes a session that waits for a leader.
 func (f *forwarding) waitsForLeader() bool {
 	s := f.s
 	if !f.gaveUp {
-		waited := s.call.Now - f.since
+		waited := s.call.Began - f.since
 		late := waited < 0 || waited >= int64(leaderWait)
 		if !f.reachable() && !late {
 			return false

@@ -85,10 +85,10 @@ func TestForwardingHTTP(t *testing.T) {
 
 	// The leader steps down without having begun the command. Then this node leads.
 	n.connect()
-	n.leader.Follow()
+	n.leader.group.Follow()
 	waits = take("c")
 	n.awaits(1)
-	n.leader.Lead(n.leader.engine)
+	n.leader.group.Lead(n.leader.engine, 0)
 	n.follower.LeaderChanged()
 	is(waits, "[0 1 0 -1 60000]")
 
@@ -157,7 +157,7 @@ func TestForwardingHTTPOverAFullUplink(t *testing.T) {
 	token := <-slow.gate
 	for full.Send([]byte(strings.Repeat("PING\r\n", 10_000))) {
 	}
-	c := httpCall{call: n.follower.newCall(0, resp.RESP3, [][]byte{[]byte("RL.INFO"), []byte("none")})}
+	c := httpCall{call: n.follower.newCall(n.follower.group, 0, resp.RESP3, [][]byte{[]byte("RL.INFO"), []byte("none")})}
 	c.decide()
 	if _, begun, err := c.forward(t.Context(), l); begun || err != nil {
 		t.Errorf("begun: %v, %v", begun, err)

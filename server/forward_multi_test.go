@@ -35,7 +35,7 @@ func TestForwardedTransaction(t *testing.T) {
 	// The other node stops leading, and this node leads.
 	n.primary.holds.Store(false)
 	n.connect()
-	n.leader.Follow()
+	n.leader.group.Follow()
 	c.s.Data([]byte("MULTI\r\nRL.TAKE d GCRA 1/m\r\nEXEC\r\nPING\r\n"))
 	n.refused(c)
 	n.followerLeads()
@@ -50,19 +50,19 @@ func (n *twoNodes) lead(on bool) {
 		n.other.turn = 1
 		n.other.holds.Store(false)
 		n.cut()
-		n.follower.Lead(n.follower.engine)
+		n.follower.group.Lead(n.follower.engine, 0)
 		return
 	}
 	n.other.turn = 0
-	n.follower.Follow()
+	n.follower.group.Follow()
 	n.connect()
 }
 
 // depose makes the leader lose its leadership and win it again, with another table.
 func (n *twoNodes) depose() {
-	n.leader.Follow()
+	n.leader.group.Follow()
 	n.leader.states().Close()
-	n.leader.Lead(engine.New(engine.Options{Seed: 2, Shards: 1}))
+	n.leader.group.Lead(engine.New(engine.Options{Seed: 2, Shards: 1}), 0)
 }
 
 // The leader watches keys for the clients of other nodes. EXEC does nothing if a key has changed, if another node leads, and if
@@ -120,10 +120,10 @@ func TestWatchOfALeaderThatIsDeposed(t *testing.T) {
 	n := newTwoNodes(t)
 	for name, meanwhile := range map[string]func(){
 		"it leads again":     n.depose,
-		"another node leads": func() { n.leader.Follow() },
+		"another node leads": func() { n.leader.group.Follow() },
 		"another node can be reached": func() {
 			n.leader.opts.Replication.Uplink = func(int) *uplink.Link { return n.link.Load() }
-			n.leader.Follow()
+			n.leader.group.Follow()
 		},
 	} {
 		c := n.leader.client()
@@ -132,7 +132,7 @@ func TestWatchOfALeaderThatIsDeposed(t *testing.T) {
 		if got := strings.Join(c.send("MULTI\r\nSET m 1\r\nEXEC\r\n", 3), " "); got != "OK QUEUED nil" {
 			t.Errorf("%s: %s", name, got)
 		}
-		n.leader.Lead(n.leader.states())
+		n.leader.group.Lead(n.leader.states(), 0)
 	}
 }
 

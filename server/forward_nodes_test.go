@@ -30,7 +30,7 @@ func newTwoNodes(t *testing.T) *twoNodes {
 	n.follower, n.other = newNode(t)
 	n.other.turn, n.other.leader = 0, "127.0.0.1:7"
 	n.follower.opts.Replication.Uplink = func(int) *uplink.Link { return n.link.Load() }
-	n.follower.Follow()
+	n.follower.group.Follow()
 	n.primary.holds.Store(false)
 	n.host = uplink.NewHost(n.leader.Server, func() {}, n.leader.clock, n.leader.clock.Now)
 	n.connect()
@@ -58,7 +58,7 @@ func (n *twoNodes) followerLeads() {
 	n.other.turn = 1
 	n.other.holds.Store(false)
 	n.link.Store(nil)
-	n.follower.Lead(n.follower.engine)
+	n.follower.group.Lead(n.follower.engine, 0)
 	n.follower.LeaderChanged()
 }
 

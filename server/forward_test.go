@@ -163,7 +163,7 @@ func TestLeaderThatSteppedDown(t *testing.T) {
 	for !n.primary.owes() {
 		runtime.Gosched()
 	}
-	n.leader.Follow()
+	n.leader.group.Follow()
 	n.primary.endWaits(errors.New("abdicated"))
 	if got := c.receive(1); got[0] != "-"+errUnknownOutcome {
 		t.Errorf("%q", got)
@@ -203,9 +203,9 @@ func TestLeaderThatStops(t *testing.T) {
 // waiting for the housekeeper.
 func TestNodeThatIsAboutToLead(t *testing.T) {
 	n := newTwoNodes(t)
-	n.leader.Follow()
+	n.leader.group.Follow()
 	c := n.refuses()
-	n.leader.Lead(n.leader.engine)
+	n.leader.group.Lead(n.leader.engine, 0)
 	out := c.conn.take()
 	for ; len(out) == 0; out = c.conn.take() {
 		<-c.conn.woken
@@ -250,7 +250,7 @@ func TestWaitForALeader(t *testing.T) {
 		t.Error("a client still waits")
 	}
 	// A node that refuses commands for that long counts as no leader.
-	n.leader.Follow()
+	n.leader.group.Follow()
 	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
 	for range 3 {
 		n.refused(c)

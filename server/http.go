@@ -21,7 +21,7 @@ import (
 // decided at once, and one that works in the background does so before Do returns. A node that does not lead sends the command to the node
 // that does, and waits for a leader as it does for its clients. Any goroutine may call Do.
 func (srv *Server) Do(ctx context.Context, args ...[]byte) (out []byte, err error) {
-	c := httpCall{call: srv.newCall(0, resp.RESP3, args), from: origin.Of(ctx)}
+	c := httpCall{call: srv.newCall(srv.group, 0, resp.RESP3, args), from: origin.Of(ctx)}
 	c.Rights = srv.accounts.rightsOf(ctx)
 	defer c.contain(&out)
 	if srv.stopping.Load() {
@@ -45,17 +45,18 @@ type httpCall struct {
 // decide runs the command, unless only the leader can run it.
 func (c *httpCall) decide() {
 	srv := c.srv
-	early := srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
-	turn, leads := srv.durable.Leading()                              // before anything is decided
+	g := c.group
+	early := g.Special.Load() & (specialLoading | specialFollowing) // must be read before the clock
+	turn, leads := g.Keeper.Leading()                               // before anything is decided
 	rights := c.Rights
-	*c = httpCall{call: srv.newCall(srv.clock.Now(), resp.RESP3, c.Args), from: c.from, turn: turn}
+	*c = httpCall{call: srv.newCall(g, srv.clock.Now(), resp.RESP3, c.Args), from: c.from, turn: turn}
 	c.Origin = c.from
 	c.Rights = rights
 	c.Lane = srv.counts.Stripes() - 1 // of connections with a goroutine of their own
 	if !leads {
 		early |= specialFollowing
 	}
-	c.runAlone(srv.special.Load() | early)
+	c.runAlone(g.Special.Load() | early)
 }
 
 // runAlone runs the command and counts it. If it is to be forwarded, runAlone does nothing and sets away.
@@ -90,7 +91,7 @@ func (c *httpCall) runAlone(special uint32) {
 	if c.cmd.Flags&spec.Works != 0 {
 		c.Client = worker{c.From()}
 	}
-	c.since = c.Now
+	c.since = c.Began
 	c.done(byItself, c.run(byItself, nil, false), special)
 	endChanges(&c.call, c.Out)
 }
@@ -121,7 +122,7 @@ func (worker) OutputLimit() int64 { return math.MaxInt64 }
 
 // send returns the reply of a command that has run, when it may be sent.
 func (c *httpCall) send(ctx context.Context) (out []byte, err error) {
-	keeper := &c.srv.durable
+	keeper := &c.group.Keeper
 	if c.refused || !c.Reveals(&c.cmd.Command) || keeper.AckLeader.Load() && c.cmd.Flags&spec.Quorum == 0 && !c.Quorum {
 		return c.Out, nil
 	}
@@ -162,7 +163,7 @@ func (c *httpCall) goElsewhere(ctx context.Context) (out []byte, err error) {
 		if !c.away {
 			return c.send(ctx)
 		}
-		if link := srv.uplink(-1); link != nil {
+		if link := c.group.Uplink(-1); link != nil {
 			if out, begun, err := c.forward(ctx, link); begun {
 				return out, err
 			}
@@ -201,7 +202,7 @@ func (c *httpCall) forward(ctx context.Context, link *uplink.Link) (out []byte, 
 		return nil, false, nil
 	}
 	srv.counters.forwarded.Add(1)
-	if srv.special.Load()&specialMonitor != 0 {
+	if c.group.Special.Load()&specialMonitor != 0 {
 		c.feed(c.cmd, c.Args)
 	}
 	var scan resp.ReplyScanner
@@ -235,7 +236,7 @@ func (c *httpCall) forward(ctx context.Context, link *uplink.Link) (out []byte, 
 
 // May returns "" if the user in a context may run a command and otherwise the error, which is noted in ACL LOG.
 func (srv *Server) May(ctx context.Context, words ...string) (text string) {
-	c := srv.newCall(srv.clock.Now(), resp.RESP3, nil)
+	c := srv.newCall(srv.group, srv.clock.Now(), resp.RESP3, nil)
 	for _, w := range words {
 		c.Args = append(c.Args, []byte(w))
 	}

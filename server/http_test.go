@@ -97,9 +97,9 @@ func TestDoIsRefused(t *testing.T) {
 		t.Error(v.Err())
 	}
 	c.do("CLIENT", "UNPAUSE")
-	ts.Follow()
+	ts.group.Follow()
 	want("CLUSTERDOWN", take...)
-	ts.Lead(ts.engine)
+	ts.group.Lead(ts.engine, 0)
 	if v := overHTTP(t, ts.Server, take...); v.Err() != nil || v.Elems[2].Int != 9 {
 		t.Errorf("something was taken before: %+v", v)
 	}

@@ -14,7 +14,7 @@ func TestLiveLooksAtProgress(t *testing.T) {
 	for name, p := range map[string]interface {
 		Beat(int64)
 		Rest()
-	}{"housekeeping": &ts.pulses.house, "expiry": &ts.pulses.sweep, "waking": &ts.pulses.ring} {
+	}{"housekeeping": &ts.pulses.house, "expiry": &ts.group.Sweeps, "waking": &ts.group.Rings} {
 		p.Beat(ts.clock.Now())
 		ts.clock.Advance(time.Duration(StuckAfter))
 		if err := ts.Live(); err != nil {

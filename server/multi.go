@@ -215,7 +215,7 @@ func watch(c *call) {
 			c.Fail(fmt.Sprintf("ERR a client may watch %d keys", watchMost))
 			return
 		}
-		s.multi.watched = append(s.multi.watched, c.srv.states().Watch(c.Now, key))
+		s.multi.watched = append(s.multi.watched, c.States().Watch(c.Now, key))
 		s.multi.watching += engine.WatchBytes + int64(len(key))
 		s.multi.show(s)
 	}
@@ -242,7 +242,7 @@ func execCommand(c *call) {
 		c.Fail("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
-	special := c.srv.special.Load() | s.early
+	special := c.group.Special.Load() | s.early
 	following := special&specialFollowing != 0
 	if m.stream != nil || following && len(m.watched) > 0 && !s.redirected() {
 		c.NullArray() // another node leads since, or the leader cannot be asked
@@ -336,7 +336,7 @@ func (c *call) execAll(m *multi) {
 		c.done(inExec, q.took, 0)
 	}
 	c.Failed, c.Latency = false, nil
-	if c.srv.special.Load()&specialMonitor != 0 {
+	if c.group.Special.Load()&specialMonitor != 0 {
 		var lines []byte
 		for i, q := range m.queued {
 			lines = append(c.monitored(lines, q.cmd, q.args), called[i]...)
@@ -349,7 +349,7 @@ func (c *call) execAll(m *multi) {
 var errExecTime = errors.New("the transaction has ended: it has run for longer than script-time-limit")
 
 // late reports whether EXEC has run for longer than a script may.
-func (c *call) late() bool { return c.since-c.Now > int64(c.Settings.ScriptTimeLimit.Get()) }
+func (c *call) late() bool { return c.since-c.Began > int64(c.Settings.ScriptTimeLimit.Get()) }
 
 // runQueued runs a command of a transaction that has nothing to do with keys, and returns how many ns that took. The writes of the other
 // commands are stored by then. So if the transaction is late or has replied too much, only this command is refused.

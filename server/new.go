@@ -16,6 +16,7 @@ import (
 	"limitdb/server/auth"
 	"limitdb/server/clients"
 	"limitdb/server/denials"
+	"limitdb/server/group"
 	"limitdb/server/guests"
 	"limitdb/server/history"
 	"limitdb/server/memory"
@@ -46,11 +47,12 @@ func New(o Options) *Server {
 		runID:    newRunID(),
 		started:  o.Clock.Now(),
 		clients:  clients.New(o.Settings, o.Log, o.Memory, int64(unsafe.Sizeof(session{}))),
-		swapped:  make(chan struct{}, 1),
+		group:    group.New(o.Engine, o.Clock, o.Durability, o.Replication),
 		bounds:   script.Bounds{Steps: scriptSteps, Memory: scriptMemory},
 
 		auth: auth.New(o.Settings, o.Users),
 	}
+	srv.durable = &srv.group.Keeper
 	srv.accounts = Accounts{srv.auth, o.Settings}
 	lanes := 2 * runtime.GOMAXPROCS(0)
 	srv.rules = rulebook.New(rulebook.Options{
@@ -80,7 +82,6 @@ func New(o Options) *Server {
 		}
 	}
 	srv.wide, srv.long = flagged(spec.Wide), flagged(spec.Long)
-	srv.parts.Engine.Store(o.Engine)
 	keep := func() error {
 		srv.parts.Denials.Store(denials.New(srv.set.RecentDenials.Get()))
 		return nil
@@ -91,7 +92,6 @@ func New(o Options) *Server {
 	if o.Replication != nil {
 		srv.audited.Members = o.Replication.Members
 	}
-	srv.durable.Source = o.Durability
 	srv.ackChanged()
 	o.Registry.OnChange(func() error { srv.ackChanged(); return nil }, srv.set.RaftAck)
 	srv.timingChanged()
@@ -120,7 +120,7 @@ func (srv *Server) ackChanged() {
 func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
 	s := &session{srv: srv, conn: c, life: c.Life()}
-	s.call = srv.newCall(0, resp.RESP2, nil)
+	s.call = srv.newCall(srv.group, 0, resp.RESP2, nil)
 	s.call.client, s.call.Client = s, (*handlerClient)(s)
 	srv.clients.Init(&s.pub, c, srv.clock.Now())
 	s.pub.Subs = &s.subs
@@ -241,7 +241,7 @@ func (s *session) Closed(reason error) {
 		ch.End(srv.clock.Now(), "not known: the client has gone")
 	}
 	if w := s.pub.Waits.Load(); w != nil {
-		srv.states().Cancel(srv.clock.Now(), w, nil)
+		s.call.States().Cancel(s.call.group.Now(), w, nil)
 	}
 }
 

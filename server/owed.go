@@ -46,7 +46,7 @@ func (s *session) tell(cmd *spec.Command, mark int) {
 //go:noinline
 func (s *session) tellFirst(cmd *spec.Command, mark int) {
 	c := &s.call
-	if !c.Reveals(cmd) || c.Table != nil || s.srv.durable.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && !c.Quorum && s.pending == nil {
+	if !c.Reveals(cmd) || c.Table != nil || s.call.group.Keeper.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && !c.Quorum && s.pending == nil {
 		return
 	}
 	s.tellAll(mark)
@@ -85,7 +85,7 @@ func (s *session) flush() {
 // the replies after the first quiet bytes reveal state.
 func (s *session) hold(told bool) bool {
 	if s.owed == nil {
-		if s.srv.durable.Source == nil || !s.srv.durable.Holds() {
+		if d := &s.call.group.Keeper; d.Source == nil || !d.Holds() {
 			return false
 		}
 		s.owed = &owed{s: s}
@@ -127,11 +127,12 @@ func (s *session) hold(told bool) bool {
 // await begins to wait until everything seen so far in a turn is durable.
 func (o *owed) await(turn uint64) bool {
 	s := o.s
-	if !s.srv.durable.Wait(turn, o.wake) {
+	d := &s.call.group.Keeper
+	if !d.Wait(turn, o.wake) {
 		return false
 	}
 	if in, ok := s.conn.(interface{ CallsAfterInput() bool }); !ok || !in.CallsAfterInput() {
-		s.srv.durable.Kick()
+		d.Kick()
 	}
 	return true
 }

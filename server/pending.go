@@ -221,7 +221,7 @@ func (w *waiting) again(c *call) (done bool) {
 // mayWait returns nil if this client may wait, and otherwise an error that says why not.
 func (s *session) mayWait() error {
 	switch {
-	case s.srv.special.Load()&specialMisconf != 0:
+	case s.call.group.Special.Load()&specialMisconf != 0:
 		return errWaitRefused
 	case s.srv.stopping.Load():
 		return clients.ErrStopped
@@ -236,10 +236,10 @@ func (w *waiting) resume(s *session) bool {
 	if !w.Done() {
 		switch cause := s.mayWait(); {
 		case cause == errWaitRefused:
-			s.srv.states().Cancel(s.call.Now, w.Waiter, cause)
+			s.call.States().Cancel(s.call.Now, w.Waiter, cause)
 		case cause != nil:
-			s.srv.states().Cancel(s.call.Now, w.Waiter, nil) // it is denied
-		case w.outdated() && s.srv.states().Withdraw(s.call.Now, w.Waiter):
+			s.call.States().Cancel(s.call.Now, w.Waiter, nil) // it is denied
+		case w.outdated() && s.call.States().Withdraw(s.call.Now, w.Waiter):
 			s.call.Failed = false
 			if !w.again(&s.call) {
 				return false
@@ -283,7 +283,7 @@ func (w *waiting) ends(s *session) {
 
 // spent reports whether the session's turn is over.
 func (s *session) spent() bool {
-	return s.srv.clock.Now()-s.call.Now-s.behind >= int64(s.conn.Turn())
+	return s.srv.clock.Now()-s.call.Began >= int64(s.conn.Turn())
 }
 
 // overTurn is spent after a number of commands. It reads the clock only if it must.
@@ -292,7 +292,7 @@ func (s *session) overTurn(ran int) bool {
 		return true
 	}
 	s.call.Ran += ran
-	if s.call.Ran < handler.LookAtClock && s.srv.special.Load()&specialMonitor == 0 {
+	if s.call.Ran < handler.LookAtClock && s.call.group.Special.Load()&specialMonitor == 0 {
 		return false
 	}
 	s.call.Ran = 0
@@ -320,7 +320,7 @@ func (a *handlerClient) Steps(lasting func(), step func() (done bool)) {
 		if start == 0 {
 			start = now
 		}
-		if now-c.Now-s.behind < int64(s.conn.Turn()) {
+		if now-c.Began < int64(s.conn.Turn()) {
 			continue
 		}
 		if lasting != nil {
@@ -361,7 +361,7 @@ func (st *stepping) resume(s *session) bool {
 	}
 	s.pub.StepMemory.Store(0)
 	s.stripe.Record(st.cmd.ID, nil, st.took, st.failed)
-	s.srv.slowlog.Note(&s.pub, st.args, s.call.Now, st.took)
+	s.srv.slowlog.Note(&s.pub, st.args, s.call.Began, st.took)
 	s.call.Out = append(s.call.Out, st.reply...)
 	return true
 }

@@ -10,16 +10,16 @@ import (
 // or the node begins to lead, the reply is -LOADING: a walk may have ended too early.
 func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 	c := &s.call
-	table, at, ok := s.srv.opts.Replication.Read()
+	table, at, ok := c.group.Replication.Read()
 	if !ok {
 		s.reject(cmd, errLoading)
 		return
 	}
 	r := &reading{table: table, at: at}
 	now, mark := c.Now, len(c.Out)
-	c.Table, c.Now, s.behind = table, at, now-at
+	c.Table, c.Now = table, at
 	s.invoke(cmd, args, special&^specialMonitor)
-	c.Now, s.behind = now, 0
+	c.Now = now
 	if special&specialMonitor != 0 {
 		c.feed(cmd, args)
 	}
@@ -42,9 +42,9 @@ type reading struct {
 func (r *reading) resume(s *session) bool {
 	c := &s.call
 	now, mark := c.Now, len(c.Out)
-	c.Now, s.behind = r.at, now-r.at
+	c.Now = r.at
 	done := r.pending.resume(s)
-	c.Now, s.behind = now, 0
+	c.Now = now
 	if done {
 		r.check(s, mark)
 	}
@@ -53,8 +53,9 @@ func (r *reading) resume(s *session) bool {
 
 // check replaces a reply by -LOADING if the table is no longer the node's own.
 func (r *reading) check(s *session, mark int) {
-	now, _, ok := s.srv.opts.Replication.Read()
-	if !ok || now != r.table || s.srv.special.Load()&specialFollowing == 0 {
+	g := s.call.group
+	now, _, ok := g.Replication.Read()
+	if !ok || now != r.table || g.Special.Load()&specialFollowing == 0 {
 		s.call.Out = s.call.Out[:min(mark, len(s.call.Out))]
 		s.call.Fail(errLoading)
 	}

@@ -78,7 +78,7 @@ func TestTableIsReplacedDuringAWalk(t *testing.T) {
 	c.do("READONLY")
 	for _, change := range []func(){
 		func() { o.table = engine.New(engine.Options{}) },
-		func() { n.follower.Lead(n.follower.engine) },
+		func() { n.follower.group.Lead(n.follower.engine, 0) },
 	} {
 		c.conn.turn = 0 // it yields after each step
 		if got := c.raw("KEYS *\r\n"); got != "" {
@@ -109,7 +109,7 @@ func TestScanOverAFailover(t *testing.T) {
 		t.Fatalf("%s: %s", cursor, line(c.do("SCAN", cursor)))
 	}
 	e := engine.New(engine.Options{Seed: 2})
-	ts.Lead(e)
+	ts.group.Lead(e, 0)
 	if got := line(c.do("SCAN", cursor)); got != "-"+keys.ErrOtherCursor {
 		t.Errorf("%s", got)
 	}

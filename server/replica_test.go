@@ -142,7 +142,7 @@ func TestRepliesWaitInTheirTurn(t *testing.T) {
 func TestNodeThatFollows(t *testing.T) {
 	ts, p := newNode(t)
 	c := ts.client()
-	ts.Follow()
+	ts.group.Follow()
 	c.raw("CONFIG SET raft-redirect moved\r\n")
 	if got := c.raw("RL.TAKE foo GCRA 1/m\r\n"); got != "" {
 		t.Errorf("%q", got)
@@ -168,7 +168,7 @@ func TestNodeThatFollows(t *testing.T) {
 
 	// The node leads again, with another engine.
 	e := engine.New(engine.Options{Seed: 2})
-	ts.Lead(e)
+	ts.group.Lead(e, 0)
 	c.raw("RL.TAKE foo GCRA 1/m\r\n")
 	p.endWaits(nil)
 	if got := c.resume(); !strings.HasPrefix(got, "*5\r\n:0\r\n") || e.Stats().Keys != 1 {

@@ -156,11 +156,11 @@ func (s *session) doneTimed(p phase, took int64, special uint32) {
 	if p == byItself {
 		s.slow += took
 		if special&specialTimeEach != 0 {
-			s.srv.latency.Offer(&c.cmd.Command, c.Now, took)
+			s.srv.latency.Offer(&c.cmd.Command, c.Began, took)
 		}
 	}
 	if p != byItself || s.pending == nil {
-		s.logSlow(c.cmd, c.Args, c.Now, took)
+		s.logSlow(c.cmd, c.Args, c.Began, took)
 	}
 }
 
@@ -247,7 +247,7 @@ func (s *session) executeSilenced(args [][]byte) {
 }
 
 func (s *session) executeOne(args [][]byte) {
-	c, special, p := &s.call, s.srv.special.Load()|s.early, byItself
+	c, special, p := &s.call, s.call.group.Special.Load()|s.early, byItself
 	if s.multi.isOpen() {
 		p = queued
 	}

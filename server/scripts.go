@@ -91,14 +91,14 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 		c.started = c.srv.clock.Now()
 	}
 	vm, run := c.srv.scripts.Begin(c.started) // of the first run, if the script begins again
-	h := &host{caller: c, t: t, of: run, phase: inScript, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
+	h := &host{caller: c, t: t, of: run, phase: inScript, call: c.srv.newCall(c.group, c.Began, resp.RESP2, nil)}
 	if readOnly || s.ReadOnly {
 		h.phase = inReadScript
 	}
 	h.Rights, h.client = c.Rights, nil
 	h.Origin = c.From()
-	h.Table, h.Lane, h.Most, h.Step = c.Table, c.Lane, c.srv.bounds.Memory/4, t
-	h.shown = c.srv.special.Load()&specialMonitor != 0
+	h.Now, h.Table, h.Lane, h.Most, h.Step = c.Now, c.Table, c.Lane, c.srv.bounds.Memory/4, t
+	h.shown = c.group.Special.Load()&specialMonitor != 0
 	mark := len(c.Out)
 	out, err := vm.Run(s.Script, keys, argv, h, c.srv.bounds, &run.Flag, c.Proto == resp.RESP3, c.Out)
 	c.srv.scripts.End(vm, run)

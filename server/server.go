@@ -12,7 +12,6 @@ import (
 
 	"limitdb/config"
 	"limitdb/engine"
-	"limitdb/internal/clock"
 	"limitdb/internal/decisionlog"
 	"limitdb/internal/origin"
 	"limitdb/internal/pulse"
@@ -26,6 +25,7 @@ import (
 	"limitdb/server/cluster"
 	"limitdb/server/durable"
 	"limitdb/server/forward"
+	"limitdb/server/group"
 	"limitdb/server/guests"
 	"limitdb/server/handler"
 	"limitdb/server/history"
@@ -44,16 +44,6 @@ import (
 
 // redisVersion is the version of Redis whose replies clients may expect.
 const redisVersion = "7.4.0"
-
-// Clock is the clock that decisions use. It may differ from the wall clock.
-type Clock interface {
-	clock.Clock
-	// Behind returns by how many nanoseconds the clock is behind the wall clock.
-	Behind() int64
-	// Adopt moves the clock forward to the wall clock, never back, and returns by how
-	// many nanoseconds.
-	Adopt() int64
-}
 
 // Options holds the parts of a server. A field must be set unless its comment says otherwise.
 type Options struct {
@@ -92,6 +82,8 @@ type Options struct {
 
 // Of packages below, for the owner of a server.
 type (
+	// Clock is the clock of the process.
+	Clock = group.Clock
 	// Durability is the server's interface to the code that keeps its state on disk.
 	Durability = durable.Source
 	// Replication is the server's interface to the code that keeps its state on several nodes.
@@ -111,9 +103,9 @@ var (
 // transport as its Handler, and call Run.
 type Server struct {
 	parts    handler.Parts // for the handlers of packages below
+	group    *group.Group  // of all keys
 	set      *config.Settings
 	registry *config.Registry
-	swapped  chan struct{} // another engine is in force, capacity 1
 	clock    Clock
 	log      *slog.Logger
 	version  string
@@ -145,12 +137,11 @@ type Server struct {
 	guests   guests.Door
 	redact   redact.Redactor
 
-	durable    durable.Keeper
+	durable    *durable.Keeper // of group
 	leaderless forward.Leaderless
 	streams    forward.Streams        // for callers of Do
 	misconf    atomic.Pointer[string] // the reply to commands refused under specialMisconf
 
-	special  atomic.Uint32
 	stopping atomic.Bool
 	base     stats.Base // of the figures since CONFIG RESETSTAT
 	pulses   pulses
@@ -177,8 +168,8 @@ type counters struct {
 	unknown                    atomic.Uint64 // unknown commands
 }
 
-// pulses are the pulses of the goroutines that Run starts.
-type pulses struct{ house, sweep, ring, watch pulse.Pulse }
+// pulses are the pulses of the goroutines that Run starts for the server as a whole.
+type pulses struct{ house, watch pulse.Pulse }
 
 // Clients returns the number of connected clients.
 func (srv *Server) Clients() int { return srv.clients.Len() }
@@ -221,19 +212,15 @@ func (srv *Server) MostUnsent() int64 { return srv.clients.MostUnsent() }
 const (
 	specialMonitor uint32 = 1 << iota
 	specialPause
-	specialTimeEach  // time every command individually, for a low slowlog threshold
-	specialLoading   // the state is being loaded
-	specialMisconf   // the log cannot be written
-	specialFollowing // another node decides
+	specialTimeEach // time every command individually, for a low slowlog threshold
+	specialLoading  // the state is being loaded
+	specialMisconf  // the log cannot be written
+
+	specialFollowing = group.Following
 )
 
-func (srv *Server) setSpecial(bit uint32, on bool) {
-	if on {
-		srv.special.Or(bit)
-	} else {
-		srv.special.And(^bit)
-	}
-}
+// setSpecial sets a bit that is the server's.
+func (srv *Server) setSpecial(bit uint32, on bool) { srv.group.Set(bit, on) }
 
 // SetLoading sets whether the state is being loaded. While it is, the server refuses all but a
 // few commands with -LOADING. Loading may set the clock, and the engine must not remember an
@@ -254,37 +241,17 @@ func (srv *Server) SetRefusing(err error) {
 }
 
 // Refusing reports whether commands that write are refused. See SetRefusing.
-func (srv *Server) Refusing() bool { return srv.special.Load()&specialMisconf != 0 }
+func (srv *Server) Refusing() bool { return srv.group.Special.Load()&specialMisconf != 0 }
+
+// Group returns the group of all keys.
+func (srv *Server) Group() *group.Group { return srv.group }
 
 // states returns the engine in force.
-func (srv *Server) states() *engine.Engine { return srv.parts.Engine.Load() }
+func (srv *Server) states() *engine.Engine { return srv.group.Engine.Load() }
 
-// Lead puts an engine in force and allows decisions on it.
-func (srv *Server) Lead(e *engine.Engine) {
-	srv.parts.Engine.Store(e)
-	srv.setSpecial(specialFollowing, false)
-	select {
-	case srv.swapped <- struct{}{}:
-	default:
-	}
-}
-
-// Follow makes the server refuse commands that read or change state from now on, and tell
-// clients which node serves them. Commands admitted before still reach the engine, which the
-// caller closes.
-func (srv *Server) Follow() { srv.setSpecial(specialFollowing, true) }
-
-// Settle returns when the sessions have ended the batches that they ran when it was called, or after a second. After Follow and Settle,
+// Settle returns when the sessions have ended the batches that they ran when it was called, or after a second. After Group.Follow and Settle,
 // no session decides anything that is not yet in the engine, and all their replies that reveal it wait for its outcome.
 func (srv *Server) Settle() { srv.clients.Settle() }
-
-// held returns the engine that holds the server's states, also while another node leads.
-func (srv *Server) held() *engine.Engine {
-	if r := srv.opts.Replication; r != nil {
-		return r.Table()
-	}
-	return srv.states()
-}
 
 // Snapshot writes a snapshot and blocks until it is durable. It logs a failure. It does nothing
 // while the state is being loaded or another snapshot is being written.
@@ -302,7 +269,7 @@ func (srv *Server) Ready() error {
 	if srv.stopping.Load() {
 		return clients.ErrStopped
 	}
-	if srv.special.Load()&specialLoading != 0 {
+	if srv.group.Special.Load()&specialLoading != 0 {
 		return errors.New("the state is being loaded")
 	}
 	if srv.Refusing() {

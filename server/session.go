@@ -58,13 +58,12 @@ type session struct {
 	pending pending      // what the session waits for; nil: it runs commands
 	yielded bool         // pending goes on in the next turn
 	owed    *owed        // replies that wait for the disk; nil if none ever did
-	turn    uint64       // see Durability.Turn; of the batch, or of the parked command
+	turn    uint64       // see Durability.Turn; of the batch, or of the parked command, in the call's group
 	fwd     *forwarding  // nil if no command was ever forwarded
 	far     *uplink.Conn // of a client that is connected to another node; nil: of one that is connected to this node
 	// knowsClusters is set once the client has asked for the nodes: it then gets -MOVED. readOnly is set by
 	// READONLY.
 	knowsClusters, readOnly bool
-	behind                  int64 // how far call.now is behind the clock, during a read after READONLY
 
 	remembered *remembered // nil: none yet
 	lastScript struct {    // of this batch
@@ -134,9 +133,9 @@ func look(s *session) {
 	}
 }
 
-// beginTurn notes the node's turn.
+// beginTurn notes the node's turn in the group.
 func (s *session) beginTurn() {
-	turn, leads := s.srv.durable.Leading()
+	turn, leads := s.call.group.Keeper.Leading()
 	if s.turn = turn; !leads {
 		s.early |= specialFollowing
 	}
@@ -145,7 +144,7 @@ func (s *session) beginTurn() {
 // addTally moves the tally into the counters.
 func (s *session) addTally() {
 	if !s.tally.Empty() {
-		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.Now-s.slow)
+		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.Began-s.slow)
 	}
 }
 

@@ -500,7 +500,7 @@ func TestMonitorsAreBounded(t *testing.T) {
 // Many names, and the figures of many shards, take several turns.
 func TestFiguresInSteps(t *testing.T) {
 	ts := newTestServer(t)
-	ts.Server.parts.Engine.Store(engine.New(engine.Options{Shards: 4096}))
+	ts.group.Engine.Store(engine.New(engine.Options{Shards: 4096}))
 	for _, words := range [][]string{{"MEMORY", "STATS"}, {"RL.TOP"}} {
 		c := ts.client().tiny()
 		if c.all(string(encode(words...))); c.conn.yields == 0 || c.s.pending != nil {

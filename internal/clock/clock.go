@@ -35,7 +35,7 @@ func NewReal() *Real {
 
 // Now returns the time in Unix ns.
 func (c *Real) Now() int64 {
-	return c.base + c.off.Load() + c.Elapsed()
+	return c.Offset() + c.Elapsed()
 }
 
 // Set moves the clock to now immediately. It is only for the start, before any decision, to continue at the
@@ -45,8 +45,8 @@ func (c *Real) Set(now int64) { c.off.Add(now - c.Now()) }
 // Elapsed returns the monotonic time since the clock was made, in ns.
 func (c *Real) Elapsed() int64 { return c.skew.elapsed(int64(time.Since(c.start))) }
 
-// Shift sets the clock to Elapsed plus ahead, in ns, immediately. Do not call Slew or Adopt afterwards.
-func (c *Real) Shift(ahead int64) { c.off.Store(ahead - c.base) }
+// Offset returns by how many ns the clock is ahead of Elapsed.
+func (c *Real) Offset() int64 { return c.base + c.off.Load() }
 
 // Wall returns the time of the machine's clock, in Unix ns.
 func (c *Real) Wall() int64 { return c.wall() }

@@ -80,7 +80,7 @@ func (l *Log) reset() {
 
 // reply replies with an entry, as Redis 7.2 does.
 func (e *entry) reply(c *call) {
-	age := strconv.FormatFloat(float64((c.Now-e.created)/1e6)/1e3, 'f', -1, 64)
+	age := strconv.FormatFloat(float64((c.Began-e.created)/1e6)/1e3, 'f', -1, 64)
 	c.Fields("count", int(e.count), "reason", e.Reason.String(), "context", e.Context, "object", e.Object, "username", e.User,
 		"age-seconds", age, "client-info", e.Client, "entry-id", int(e.id),
 		"timestamp-created", int(e.created/1e6), "timestamp-last-updated", int(e.updated/1e6))

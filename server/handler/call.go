@@ -29,9 +29,11 @@ type Call struct {
 	Quorum    bool // the reply waits for a majority, as those of commands with spec.Quorum
 
 	Args    [][]byte // the command's name first; valid in the call's first turn only
-	Now     int64    // the clock at the start of the batch, ns of Unix time
+	Now     int64    // the time of the group at the start of the batch, at which the command decides, ns of Unix time
+	Began   int64    // the process's clock at the start of the batch, ns of Unix time
 	Command *spec.Command
 	*Parts
+	Group    *Group         // which has the command's keys
 	Rights   *users.Rights  // of the user that the client is; nil: everything is allowed
 	Client   Client         // of the client that sent the command; nil: no client
 	Origin   *origin.Origin // of a command without a client; nil: not known
@@ -49,10 +51,7 @@ type Call struct {
 
 // Parts are the parts of the server that handlers use.
 type Parts struct {
-	Settings *config.Settings
-	// Engine is the engine in force. A node uses a new engine each time that it becomes leader, so that a late
-	// decision meets a closed engine.
-	Engine    atomic.Pointer[engine.Engine]
+	Settings  *config.Settings
 	Decisions *decisionlog.Log            // nil: decisions are not logged
 	Denials   atomic.Pointer[denials.Log] // nil: denials are not kept
 	Zones     limit.Zones                 // the time zones that limits have named
@@ -137,7 +136,7 @@ func (c *Call) States() *engine.Engine {
 	if c.Table != nil {
 		return c.Table
 	}
-	return c.Engine.Load()
+	return c.Group.Engine.Load()
 }
 
 // LookAtClock is after how many decisions a session looks at the clock.

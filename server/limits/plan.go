@@ -19,7 +19,7 @@ func Take(c *call, p *request.Plan, key []byte) bool {
 		return false
 	}
 	var d limit.Decision
-	switch err := c.Engine.Load().TakeAt(c.Place, c.Now, key, &p.Limit, p.Cost, &d); {
+	switch err := c.Group.Engine.Load().TakeAt(c.Place, c.Now, key, &p.Limit, p.Cost, &d); {
 	case err != nil:
 		c.Fail(planError(c.Keyspace(), p, key, err))
 		return true

@@ -291,7 +291,7 @@ func showStats(b *Book, c *call) {
 	c.Array(len(list))
 	c.EachStep(len(list), rulesStep, nil, func(i int) {
 		r := list[i]
-		sum := f.sum(r, c.Now, over)
+		sum := f.sum(r, c.Began, over)
 		var all Checks
 		if i := f.set.Namespace([]byte(r.Namespace)).Index; i < len(checks) {
 			all = checks[i]
@@ -354,7 +354,7 @@ func showHistory(b *Book, c *call) {
 	}
 	var all []stats.RuleMinute
 	if r.Index < len(f.windows) {
-		all = f.windows[r.Index].Minutes(c.Now, f.counters[r.Index].Sum())
+		all = f.windows[r.Index].Minutes(c.Began, f.counters[r.Index].Sum())
 	}
 	c.Array(len(all))
 	for _, m := range all {

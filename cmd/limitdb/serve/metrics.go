@@ -45,7 +45,7 @@ func (p *process) snapshot() observe.Snapshot {
 		s.DecisionsLogged, s.DecisionsDropped = p.decisionLog.Counts()
 	}
 	if most := int(p.set.MetricsTopKeys.Get()); most > 0 {
-		for _, k := range p.states().Top(p.clock.Now(), engine.ByLimited, most, nil) {
+		for _, k := range p.states().Top(p.server.Group().Now(), engine.ByLimited, most, nil) {
 			s.TopLimited = append(s.TopLimited, stats.Count{Name: string(k.Key), N: uint64(max(0, k.Count))})
 		}
 	}

@@ -175,9 +175,9 @@ func (r *replica) sweep(ctx context.Context) {
 // Lead hands the table to the server, which begins to decide.
 func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	e := r.states.Load()
-	r.p.clock.Shift(ahead)
+	ahead -= r.p.clock.Offset()
 	e.StartJournal(0, gate, dirtied)
-	e.RecordWhole(r.p.clock.Now()) // others may have dropped what expired before this epoch
+	e.RecordWhole(r.p.clock.Now() + ahead) // others may have dropped what expired before this epoch
 	r.p.rulesLoaded()
 	r.p.usersLoaded()
 	// Any change that began in an earlier turn has failed by now. Changes that begin now see the rules in the log.
@@ -185,12 +185,12 @@ func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	r.p.keepSecret()
 	r.leads.Store(true)
 	_ = r.p.budgetChanged() // it never fails
-	r.p.server.Lead(e)
+	r.p.server.Group().Lead(e, ahead)
 }
 
 // Pause has the server refuse commands about keys, and waits for those that are being decided.
 func (r *replica) Pause() {
-	r.p.server.Follow()
+	r.p.server.Group().Follow()
 	r.p.server.Settle()
 }
 
@@ -198,7 +198,7 @@ func (r *replica) Pause() {
 func (r *replica) Follow() {
 	e := r.states.Load()
 	r.leads.Store(false)
-	r.p.server.Follow()
+	r.p.server.Group().Follow()
 	r.p.kept.follow()
 	e.Close()
 	e.StopJournal()

@@ -122,7 +122,7 @@ func (p *process) run() (err error) {
 	// Clients get -LOADING until the state is loaded.
 	p.server.SetLoading(p.durable.loading.Load())
 	if p.replica != nil {
-		p.server.Follow()
+		p.server.Group().Follow()
 	}
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
@@ -427,7 +427,7 @@ func (p *process) ready() error {
 // slewClock keeps the clock of decisions close to the machine's.
 func (p *process) slewClock(ctx context.Context) {
 	if p.replica != nil {
-		return // the cluster sets the time
+		return // the cluster sets the times of decisions, as offsets from this clock
 	}
 	every(ctx, time.Second, func() { p.reloads.clockOffset.Store(p.clock.Slew()) })
 }

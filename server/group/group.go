@@ -1,0 +1,109 @@
+// Package group has what a group of keys is to the server: the keys on which one node at a time decides. It knows no session.
+package group
+
+import (
+	"sync/atomic"
+
+	"limitdb/engine"
+	"limitdb/internal/clock"
+	"limitdb/internal/pulse"
+	"limitdb/server/cluster"
+	"limitdb/server/durable"
+	"limitdb/server/handler"
+	"limitdb/uplink"
+)
+
+// A Group has an engine, a time and turns of its own. A server that stands alone always leads.
+type Group struct {
+	handler.Group
+	// Special has the reasons to check a command further, one bit each: the server's and Following. So one atomic load covers all of them.
+	Special     atomic.Uint32
+	Keeper      durable.Keeper
+	Replication *cluster.Replication // nil: the server stands alone
+	Clock       Clock                // the process's
+	// Sweeps and Rings are the pulses of the goroutines that expire the group's keys and wake those who wait.
+	Sweeps, Rings pulse.Pulse
+
+	// ahead is how far the group's time is ahead of the process's clock, in ns. It changes only when the node begins to lead.
+	ahead   atomic.Int64
+	swapped chan struct{} // capacity 1
+}
+
+// Following is the bit of Special that says that another node decides.
+const Following uint32 = 1 << 31
+
+// Clock is the clock of the process. It may differ from the wall clock.
+type Clock interface {
+	clock.Clock
+	// Behind returns by how many nanoseconds the clock is behind the wall clock.
+	Behind() int64
+	// Adopt moves the clock forward to the wall clock, never back, and returns by how
+	// many nanoseconds.
+	Adopt() int64
+}
+
+// New returns a group that decides on an engine. what keeps its state, and replication, may be nil.
+func New(e *engine.Engine, c Clock, keeps *durable.Source, replication *cluster.Replication) *Group {
+	g := &Group{Clock: c, Replication: replication, swapped: make(chan struct{}, 1)}
+	g.Engine.Store(e)
+	g.Keeper.Source = keeps
+	return g
+}
+
+// Now returns the time of the group, at which decisions are made, in Unix ns.
+func (g *Group) Now() int64 { return g.At(g.Clock.Now()) }
+
+// At returns the time of the group when the process's clock has a time.
+func (g *Group) At(now int64) int64 { return now + g.ahead.Load() }
+
+// Behind returns by how many ns the time of the group is behind the wall clock.
+func (g *Group) Behind() int64 { return g.Clock.Behind() - g.ahead.Load() }
+
+// Lead puts an engine in force and allows decisions on it. From now on, the group's time is that many ns ahead of the process's clock.
+func (g *Group) Lead(e *engine.Engine, ahead int64) {
+	g.ahead.Store(ahead)
+	g.Engine.Store(e)
+	g.Set(Following, false)
+	select {
+	case g.swapped <- struct{}{}:
+	default:
+	}
+}
+
+// Follow makes the server refuse commands that read or change the group's state from now on, and tell clients which node serves
+// them. Commands admitted before still reach the engine, which the caller closes.
+func (g *Group) Follow() { g.Set(Following, true) }
+
+// Set sets a bit of Special.
+func (g *Group) Set(bit uint32, on bool) {
+	if on {
+		g.Special.Or(bit)
+	} else {
+		g.Special.And(^bit)
+	}
+}
+
+// Leads reports whether this node decides now.
+func (g *Group) Leads() bool {
+	_, leads := g.Keeper.Leading()
+	return leads && g.Special.Load()&Following == 0
+}
+
+// Swapped signals that another engine is in force.
+func (g *Group) Swapped() <-chan struct{} { return g.swapped }
+
+// Held returns the engine that holds the group's states, also while another node leads.
+func (g *Group) Held() *engine.Engine {
+	if g.Replication != nil {
+		return g.Replication.Table()
+	}
+	return g.Engine.Load()
+}
+
+// Uplink returns the uplink of an event loop to the leader, or nil if there is none now.
+func (g *Group) Uplink(loop int) *uplink.Link {
+	if r := g.Replication; r != nil && r.Uplink != nil {
+		return r.Uplink(loop)
+	}
+	return nil
+}
