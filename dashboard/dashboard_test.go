@@ -332,7 +332,7 @@ func TestState(t *testing.T) {
 	b.replies["RL.TOP"] = "*2\r\n*2\r\n$3\r\na\xffb\r\n:7\r\n*2\r\n$6\r\nuser:1\r\n:3\r\n"
 	b.replies["RL.HISTORY SINCE 5"] = "%6\r\n$4\r\nnode\r\n$2\r\nn2\r\n$7\r\nallowed\r\n:110\r\n$7\r\nlimited\r\n:15\r\n$8\r\np99_nsec\r\n:2500\r\n" +
 		"$7\r\nsamples\r\n*2\r\n*12\r\n:9\r\n:1000\r\n:50\r\n:5\r\n:20\r\n:3000\r\n:4000\r\n:5000\r\n:4\r\n:8\r\n:2\r\n:1\r\n*1\r\n:1\r\n$6\r\nchecks\r\n*1\r\n*4\r\n$4\r\nshop\r\n:8\r\n:3000\r\n:3980\r\n"
-	b.replies["RL.RULES STATS"] = "*1\r\n%4\r\n$9\r\nnamespace\r\n$4\r\nshop\r\n$4\r\nname\r\n$1\r\nx\r\n$7\r\nlimited\r\n:3\r\n$14\r\nshadow_limited\r\n:2\r\n"
+	b.replies["RL.RULES STATS"] = "*1\r\n%6\r\n$9\r\nnamespace\r\n$4\r\nshop\r\n$4\r\nname\r\n$1\r\nx\r\n$7\r\nlimited\r\n:3\r\n$14\r\nshadow_limited\r\n:2\r\n$6\r\nblocks\r\n:1\r\n$7\r\nblocked\r\n:2\r\n"
 	c := b.serve(t)
 	s := get[state](t, c, "state?since=5&over=")
 	f := s.Figures
@@ -345,7 +345,7 @@ func TestState(t *testing.T) {
 	if len(s.Top) != 2 || s.Top[0].Text != `"a\xffb"` || s.Top[0].ID != "Yf9i" || s.Top[1].Text != "user:1" || s.Top[1].Count != 3 {
 		t.Errorf("%+v", s.Top)
 	}
-	if len(s.Rules) != 1 || s.Rules[0].Name != "x" || s.Rules[0].Limited != 3 || s.Rules[0].Shadow != 2 {
+	if len(s.Rules) != 1 || s.Rules[0].Name != "x" || s.Rules[0].Limited != 3 || s.Rules[0].Shadow != 2 || s.Rules[0].Blocks != 1 || s.Rules[0].Blocked != 2 {
 		t.Errorf("%+v", s.Rules)
 	}
 	// They may be those of the last minutes, and are asked for only if the page wants them.

@@ -140,7 +140,9 @@ type rule struct {
 	Limited   int64  `json:"limited"`
 	Shadow    int64  `json:"shadow"` // would have been limited, by the rule in shadow mode or by its candidate
 	Near      int64  `json:"near"`
-	Since     int64  `json:"since"` // when the counters began, Unix s; 0 if unknown
+	Blocks    int64  `json:"blocks"`  // that began
+	Blocked   int64  `json:"blocked"` // denied because of one
+	Since     int64  `json:"since"`   // when the counters began, Unix s; 0 if unknown
 }
 
 // maxRules is how many rules the page shows: those that limited most.
@@ -185,7 +187,7 @@ func (do Commands) rules(ctx context.Context, over string) (shown []rule, more i
 func counted(f fields) rule {
 	return rule{
 		f.text("namespace"), f.text("name"), f.text("mode"), f.int("allowed"), f.int("limited"),
-		f.int("shadow_limited") + f.int("candidate_limited"), f.int("near_limit"), f.int("since"),
+		f.int("shadow_limited") + f.int("candidate_limited"), f.int("near_limit"), f.int("blocks"), f.int("blocked"), f.int("since"),
 	}
 }
 

@@ -72,7 +72,7 @@ func sample() Snapshot {
 			{Name: "user:1", N: 63}, {Name: "bad \xff", N: 64}, {Name: strings.Repeat("k", 200) + "1", N: 65}, {Name: strings.Repeat("k", 200) + "2", N: 66},
 		},
 		Rules: []Rule{
-			{"shop", "user-api", "enforce", stats.Rule{Allowed: 69, Near: 70, Limited: 71, ShadowLimited: 72, CandidateLimited: 73}},
+			{"shop", "user-api", "enforce", stats.Rule{Allowed: 69, Near: 70, Limited: 71, ShadowLimited: 72, CandidateLimited: 73, Blocks: 74, Blocked: 75}},
 			{"shop", "login", "shadow", stats.Rule{}},
 		},
 		Checks: []Checks{{Namespace: "unused"}, {"shop", 74, 75, stats.Histogram{Buckets: [stats.Buckets]uint64{1, 2}, Sum: 4500}}},

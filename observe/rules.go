@@ -9,7 +9,7 @@ const maxRules = 1000
 // ruleMetrics are the metrics of the rules in force. Their names come from the operator's file, not from
 // callers.
 type ruleMetrics struct {
-	count, successful, decisions, near, enforced, checks, duration *prometheus.Desc
+	count, successful, decisions, near, blocks, blocked, enforced, checks, duration *prometheus.Desc
 }
 
 func describeRules() ruleMetrics {
@@ -18,6 +18,8 @@ func describeRules() ruleMetrics {
 		successful: describe("rules_last_change_successful", "Whether the last change of the rules came into force: 1 or 0."),
 		decisions:  describe("rule_decisions_total", "Decisions of each rule, by result; shadow_limited and candidate_limited were not enforced. The first 1000 rules have this.", "namespace", "rule", "result"),
 		near:       describe("rule_near_limit_total", "Decisions that were allowed and left a fifth of the rule's limit or less.", "namespace", "rule"),
+		blocks:     describe("rule_blocks_total", "Blocks that a denial under the rule began. A rule has this from its first block on.", "namespace", "rule"),
+		blocked:    describe("rule_blocked_total", "Requests that were denied because the rule had blocked their caller. A rule has this from its first block on.", "namespace", "rule"),
 		checks:     describe("checks_total", "Requests of RL.CHECK in each namespace, by result; limited are those that a rule denied. The first 100 namespaces have this.", "namespace", "result"),
 		duration:   describe("check_duration_seconds", "Time that RL.CHECK took in each namespace, without the network and without waiting. The first 100 namespaces have this.", "namespace"),
 		enforced:   describe("rule_enforced", "Whether the rule is enforced: 1, or 0 in shadow mode and turned off.", "namespace", "rule"),
@@ -25,7 +27,7 @@ func describeRules() ruleMetrics {
 }
 
 func (m *ruleMetrics) all() []*prometheus.Desc {
-	return []*prometheus.Desc{m.count, m.successful, m.decisions, m.near, m.enforced, m.checks, m.duration}
+	return []*prometheus.Desc{m.count, m.successful, m.decisions, m.near, m.blocks, m.blocked, m.enforced, m.checks, m.duration}
 }
 
 func (m *ruleMetrics) collect(ch chan<- prometheus.Metric, s *Snapshot) {
@@ -48,6 +50,10 @@ func (m *ruleMetrics) collect(ch chan<- prometheus.Metric, s *Snapshot) {
 			send(ch, m.decisions, prometheus.CounterValue, float64(v.n), r.Namespace, r.Name, v.result)
 		}
 		send(ch, m.near, prometheus.CounterValue, float64(r.Near), r.Namespace, r.Name)
+		if r.Blocks+r.Blocked > 0 {
+			send(ch, m.blocks, prometheus.CounterValue, float64(r.Blocks), r.Namespace, r.Name)
+			send(ch, m.blocked, prometheus.CounterValue, float64(r.Blocked), r.Namespace, r.Name)
+		}
 		send(ch, m.enforced, prometheus.GaugeValue, oneIf(r.Mode == "enforce"), r.Namespace, r.Name)
 	}
 }

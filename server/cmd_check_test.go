@@ -212,7 +212,7 @@ namespaces:
 		t.Errorf("got %s, want %s", got, want)
 	}
 	got := line(c.do("RL.RULES", "STATS", "a"))
-	if want := `["namespace" "a" "name" "hard" "mode" "enforce" "allowed" 5 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 5 "since" 1600000000 "namespace_allowed" 5 "namespace_limited" 2 "namespace_checks" 10 "namespace_p50_usec" 1 "namespace_p99_usec" 1]`; !strings.Contains(got, want) {
+	if want := `["namespace" "a" "name" "hard" "mode" "enforce" "allowed" 5 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 5 "blocks" 0 "blocked" 0 "since" 1600000000 "namespace_allowed" 5 "namespace_limited" 2 "namespace_checks" 10 "namespace_p50_usec" 1 "namespace_p99_usec" 1]`; !strings.Contains(got, want) {
 		t.Error(got)
 	}
 }
@@ -237,8 +237,8 @@ func TestRuleTotalsGoOn(t *testing.T) {
 	c.do("RL.CHECK", "a", "0")
 	stats := line(c.do("RL.RULES", "STATS"))
 	for _, want := range []string{
-		`"name" "x" "mode" "enforce" "allowed" 6 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 0 "since" 1600000000 `,
-		`"name" "y" "mode" "shadow" "allowed" 6 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "since" 1600000000 `,
+		`"name" "x" "mode" "enforce" "allowed" 6 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 0 "blocks" 0 "blocked" 0 "since" 1600000000 `,
+		`"name" "y" "mode" "shadow" "allowed" 6 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "blocks" 0 "blocked" 0 "since" 1600000000 `,
 		`"name" "z" "mode" "enforce" "allowed" 0 "near_limit" 0 `,
 	} {
 		if !strings.Contains(stats, want) {
@@ -251,7 +251,7 @@ func TestRuleTotalsGoOn(t *testing.T) {
 	if _, err := after.rules.Load([]byte(strings.Replace(text, "name: x", "name: x2", 1))); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := line(c.do("RL.RULES", "STATS")), `"name" "x2" "mode" "enforce" "allowed" 0 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "since" 1600003600 "namespace_allowed" 2 "namespace_limited" 0 "namespace_checks" 2 "namespace_p50_usec" 1 "namespace_p99_usec" 1]`; !strings.Contains(got, want) {
+	if got, want := line(c.do("RL.RULES", "STATS")), `"name" "x2" "mode" "enforce" "allowed" 0 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "blocks" 0 "blocked" 0 "since" 1600003600 "namespace_allowed" 2 "namespace_limited" 0 "namespace_checks" 2 "namespace_p50_usec" 1 "namespace_p99_usec" 1]`; !strings.Contains(got, want) {
 		t.Errorf("%s\nhas no %s", got, want)
 	}
 }

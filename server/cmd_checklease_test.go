@@ -138,7 +138,7 @@ func TestCheckInFlightHeld(t *testing.T) {
 		[2]string{in + "HOLD 30s ID c", `[1 2 0 60000 60000 "both" ""]`},
 		[2]string{in + "ONCE c", `[1 2 0 60000 60000 "both" ""]`},
 		[2]string{in + "COST 0", `[0 5 3 -1 2000000 "both"]`}, // the denials took nothing
-		[2]string{"RL.RULES STATS n OVER 1h", `[["namespace" "n" "name" "both" "mode" "enforce" "allowed" 2 "near_limit" 0 "limited" 2 "shadow_limited" 0 "candidate_limited" 0 "since" 1599996420 "namespace_allowed" 2 "namespace_limited" 2 "namespace_checks" 8 "namespace_p50_usec" 1 "namespace_p99_usec" 1]]`},
+		[2]string{"RL.RULES STATS n OVER 1h", `[["namespace" "n" "name" "both" "mode" "enforce" "allowed" 2 "near_limit" 0 "limited" 2 "shadow_limited" 0 "candidate_limited" 0 "blocks" 0 "blocked" 0 "since" 1599996420 "namespace_allowed" 2 "namespace_limited" 2 "namespace_checks" 8 "namespace_p50_usec" 1 "namespace_p99_usec" 1]]`},
 		// A commit gives the lease back; so does a cancel.
 		[2]string{"RL.CHECK n 0 COMMIT a COST 2 EXPLAIN", `[1 0 5 2 2000000 "both" [[1 0 5 2 2000000 "both"]]]`},
 		[2]string{"RL.CHECK n 0 COMMIT a", `[1 0 5 2 2000000 "both"]`},

@@ -62,7 +62,7 @@ namespaces:
 	if len(history) != 60 {
 		t.Fatalf("%d minutes", len(history))
 	}
-	for i, want := range map[int]string{59: "[1600000620000 2 1 1 0 2]", 49: "[1600000020000 1 0 0 0 0]", 48: "[1599999960000 2 1 1 0 2]", 47: "[1599999900000 0 0 0 0 0]"} {
+	for i, want := range map[int]string{59: "[1600000620000 2 1 1 0 2 0 0]", 49: "[1600000020000 1 0 0 0 0 0 0]", 48: "[1599999960000 2 1 1 0 2 0 0]", 47: "[1599999900000 0 0 0 0 0 0 0]"} {
 		if got := line(history[i]); got != want {
 			t.Errorf("minute %d is %s, want %s", i, got, want)
 		}
@@ -133,5 +133,48 @@ func TestTopOfARule(t *testing.T) {
 		[2]string{"RL.TOP NS n RULE", "-ERR syntax error: RULE without its value"})
 	if got := line(c.do("RL.TOP", "NS", "n", "RULE", "")); got != "-ERR RULE must be the name of a rule" {
 		t.Error(got)
+	}
+}
+
+// The blocks of a rule are counted beside its denials: those that began, and what they denied.
+func TestBlocksOfRulesAreCounted(t *testing.T) {
+	ts := withRules(t, `{version: 1, namespaces: {n: [{name: r, key: [u], limit: fixed 2/h, block: 10m, candidate: fixed 1/h}, {name: s, limit: fixed 3/h block 5m, mode: shadow}, {name: w, key: [other], limit: fixed 1/h}]}}`)
+	c := ts.client()
+	blocks := func(words ...string) (out []string) {
+		for _, e := range c.do(append([]string{"RL.RULES", "STATS"}, words...)...).Elems {
+			f := map[string]int64{}
+			for i := 0; i+1 < len(e.Elems); i += 2 {
+				f[e.Elems[i].Text] = e.Elems[i+1].Int
+			}
+			out = append(out, fmt.Sprintf("%d/%d/%d", f["limited"]+f["shadow_limited"], f["blocks"], f["blocked"]))
+		}
+		return out
+	}
+	ask := func(n int, words string) {
+		for range n {
+			c.do(strings.Fields("RL.CHECK n " + words)...)
+		}
+	}
+	ask(5, "1 u a")            // the third begins a block
+	ask(2, "1 u a PEEK")       // which counts nothing
+	ask(1, "1 u a COST 0")     // nor does this
+	ask(3, "2 u b other x")    // w denies two of them, and has no block
+	ask(1, "2 u c other none") // s has begun its block at its fourth request, which w denied
+	if got, want := strings.Join(blocks(), " "), "3/1/2 3/1/2 2/0/0"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	c.steps(ts, [2]string{"+10m", ""})
+	ts.rules.Look(ts.clock.Now())
+	c.steps(ts, [2]string{"MULTI", "OK"}, [2]string{"RL.CHECK n 1 u a", "QUEUED"}, [2]string{"RL.CHECK n 1 u a", "QUEUED"})
+	c.do("EXEC")
+	if got, want := strings.Join(blocks("OVER", "1m"), " "), "2/1/1 2/1/1 0/0/0"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := strings.Join(blocks(), " "), "5/2/3 5/2/3 2/0/0"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	minutes := c.do("RL.RULES", "HISTORY", "n", "r").Elems
+	if got, want := line(minutes[len(minutes)-1])[14:], "0 0 2 0 2 1 1]"; !strings.HasSuffix(got, want) {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

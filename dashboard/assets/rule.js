@@ -1,5 +1,5 @@
 // One rule: its limit and figures, its callers, and its text, which can be changed.
-import { $, make, set, fill, call, count, exact, percent, link, tryLink, page, sure, trouble, terms } from "./page.js";
+import { $, make, set, fill, call, count, exact, percent, plural, link, tryLink, page, sure, trouble, terms } from "./page.js";
 import { Chart } from "./charts.js";
 import { bar } from "./overview.js";
 import { mode, limitOf, matchOf, weightsOf, exampleOf } from "./rules.js";
@@ -65,6 +65,7 @@ function draw() {
   set("rule-share", percent(r.limited, r.limited + r.allowed));
   set("rule-share-more", `${exact(r.limited)} of ${exact(r.limited + r.allowed)}`);
   set("rule-allowed-more", r.since ? "since " + new Date(r.since * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "short" }) : "");
+  set("rule-limited-more", r.blocks || r.blocked ? `${exact(r.blocked)} while blocked, in ${plural(r.blocks, "block")}` : "");
   set("rule-near-more", "a fifth or less was left");
   set("rule-shadow-more", "would have been denied");
   chart.draw(r.minutes.map((m) => m.at), ["allowed", "limited", "shadow"].map((what) => r.minutes.map((m) => m[what])), true, r.minutes.length ? "No decision in the last hour." : "The first 1000 rules have a chart.");

@@ -94,7 +94,7 @@ function row(s, r, c) {
     make("td", { role: "cell", class: "words", "data-head": heads[2] }, matchOf(r), make("small", {}, r.key.length ? "one limit for each " + r.key.join(", ") : "one limit for all")),
     make("td", { class: "of", role: "cell" }, mode(s, r)),
     c ? [
-      figure(4, count(c.allowed), exact(c.allowed)), figure(5, count(c.limited), exact(c.limited)), figure(6, percent(c.limited, c.allowed + c.limited)),
+      figure(4, count(c.allowed), exact(c.allowed)), figure(5, c.blocks || c.blocked ? [count(c.limited), make("small", {}, plural(c.blocks, "block"))] : count(c.limited), exact(c.limited) + (c.blocked ? `, ${exact(c.blocked)} of them while blocked` : "")), figure(6, percent(c.limited, c.allowed + c.limited)),
       figure(7, count(c.near), exact(c.near)), figure(8, count(c.shadow), exact(c.shadow)),
       make("td", { role: "cell", class: "picture" }, denied.length ? spark(denied, "limited", `Denied in the last hour: ${exact(denied.reduce((a, b) => a + b, 0))}`) : null),
     ] : [4, 5, 6, 7, 8].map((i) => figure(i, "–")), c ? null : make("td", { role: "cell", class: "picture" }));

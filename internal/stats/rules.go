@@ -10,6 +10,9 @@ type Rule struct {
 	// ShadowLimited counts what the rule would have denied without its shadow mode, and CandidateLimited what
 	// its candidate would have denied.
 	ShadowLimited, CandidateLimited uint64
+	// Blocks counts the blocks that a denial under the rule began, and Blocked the requests that were denied because of one. Both
+	// have what shadow mode only would have.
+	Blocks, Blocked uint64
 }
 
 // RuleTotals are the counters of a rule, including those from before a restart.
@@ -24,6 +27,7 @@ func (r Rule) combine(other Rule, op func(a, b uint64) uint64) Rule {
 	return Rule{
 		Allowed: op(r.Allowed, other.Allowed), Near: op(r.Near, other.Near), Limited: op(r.Limited, other.Limited),
 		ShadowLimited: op(r.ShadowLimited, other.ShadowLimited), CandidateLimited: op(r.CandidateLimited, other.CandidateLimited),
+		Blocks: op(r.Blocks, other.Blocks), Blocked: op(r.Blocked, other.Blocked),
 	}
 }
 
@@ -37,8 +41,8 @@ type RuleCounters struct {
 }
 
 type ruleLane struct {
-	allowed, near, limited, shadow, candidate atomic.Uint64
-	_                                         [24]byte
+	allowed, near, limited, shadow, candidate, blocks, blocked atomic.Uint64
+	_                                                          [8]byte
 }
 
 // NewRuleCounters returns counters for so many lanes, which begin at now.
@@ -51,13 +55,15 @@ func NewRuleCounters(lanes int, now int64) *RuleCounters {
 // RuleOutcome is what a decision was for a rule.
 type RuleOutcome uint8
 
-// The outcomes. RuleNear is counted as RuleAllowed as well.
+// The outcomes. RuleNear is counted as RuleAllowed as well. RuleBlocks and RuleBlocked are counted beside that of the decision.
 const (
 	RuleAllowed RuleOutcome = iota
 	RuleNear
 	RuleLimited
 	RuleShadowLimited
 	RuleCandidateLimited
+	RuleBlocks
+	RuleBlocked
 )
 
 // Add counts an outcome in a lane, for any i ≥ 0.
@@ -84,6 +90,10 @@ func (r *RuleCounters) Add(i int, o RuleOutcome) {
 		lane.shadow.Add(1)
 	case RuleCandidateLimited:
 		lane.candidate.Add(1)
+	case RuleBlocks:
+		lane.blocks.Add(1)
+	case RuleBlocked:
+		lane.blocked.Add(1)
 	}
 }
 
@@ -100,6 +110,8 @@ func (r *RuleCounters) Sum() (sum Rule) {
 		sum.Limited += lane.limited.Load()
 		sum.ShadowLimited += lane.shadow.Load()
 		sum.CandidateLimited += lane.candidate.Load()
+		sum.Blocks += lane.blocks.Load()
+		sum.Blocked += lane.blocked.Load()
 	}
 	return sum
 }

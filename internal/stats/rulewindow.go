@@ -25,6 +25,7 @@ type RuleWindow struct {
 type ruleBucket struct {
 	at                                         int32 // the minute or hour, counted from the epoch
 	allowed, near, limited, shadow, candidates uint32
+	blocks, blocked                            uint32
 }
 
 // add adds what was counted in a minute or hour.
@@ -38,10 +39,12 @@ func (b *ruleBucket) add(at int64, r *Rule) {
 	plus(&b.limited, r.Limited)
 	plus(&b.shadow, r.ShadowLimited)
 	plus(&b.candidates, r.CandidateLimited)
+	plus(&b.blocks, r.Blocks)
+	plus(&b.blocked, r.Blocked)
 }
 
 func (b *ruleBucket) rule() Rule {
-	return Rule{uint64(b.allowed), uint64(b.near), uint64(b.limited), uint64(b.shadow), uint64(b.candidates)}
+	return Rule{uint64(b.allowed), uint64(b.near), uint64(b.limited), uint64(b.shadow), uint64(b.candidates), uint64(b.blocks), uint64(b.blocked)}
 }
 
 // NewRuleWindow returns the window of a rule whose counters are sum at a time.

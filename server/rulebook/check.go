@@ -38,8 +38,9 @@ type check struct {
 	counted   counted
 	held      request.HoldArgs // of HOLD; its TTL is 0 without that
 
-	all engine.Together  // the request to the engine; its slices are reused
-	ds  []limit.Decision // on Charges
+	all    engine.Together       // the request to the engine; its slices are reused
+	ds     []limit.Decision      // on Charges
+	blocks []engine.BlockOutcome // of those that deny under a limit with BLOCK
 
 	leases   leases
 	released int64 // by RELEASE: how many leases were given back
@@ -225,7 +226,8 @@ func (k *check) charge() {
 	n := len(k.Charges)
 	k.ds = slices.Grow(k.ds[:0], n)[:n]
 	a.Leases = k.leases.of(k.Charges, k.ownID())
-	a.Decisions, a.CountDenied, a.Peek = k.ds, true, k.how == peeks
+	k.blocks = slices.Grow(k.blocks[:0], n)[:n]
+	a.Decisions, a.Blocks, a.CountDenied, a.Peek = k.ds, k.blocks, true, k.how == peeks
 	if a.Hold = nil; k.held.TTL > 0 {
 		a.Hold = &k.held.Hold
 	}
@@ -283,9 +285,23 @@ func (k *check) count(lane int, denied bool) {
 		k.force.tallies[at].outcomes.Add(lane, outcome)
 	}
 	for i := range k.Charges {
+		c := &k.Charges[i]
 		if as, ok := k.outcome(i, denied); ok {
-			k.force.counters[k.Charges[i].Rule.Index].Add(lane, as)
+			k.force.counters[c.Rule.Index].Add(lane, as)
 		}
+		if k.ds[i].Limited && c.Limit.Block > 0 && c.Role != rules.Candidate {
+			k.countBlock(lane, c, k.all.Blocks[i])
+		}
+	}
+}
+
+// countBlock counts what a block had to do with a denial of a charge.
+func (k *check) countBlock(lane int, c *rules.Charge, as engine.BlockOutcome) {
+	switch as {
+	case engine.BlockBegun:
+		k.force.counters[c.Rule.Index].Add(lane, stats.RuleBlocks)
+	case engine.InBlock:
+		k.force.counters[c.Rule.Index].Add(lane, stats.RuleBlocked)
 	}
 }
 

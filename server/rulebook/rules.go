@@ -298,7 +298,7 @@ func showStats(b *Book, c *call) {
 		}
 		c.Fields("namespace", r.Namespace, "name", r.Name, "mode", r.Mode.String(),
 			"allowed", sum.Allowed, "near_limit", sum.Near, "limited", sum.Limited, "shadow_limited", sum.ShadowLimited,
-			"candidate_limited", sum.CandidateLimited, "since", sum.Since/1e9,
+			"candidate_limited", sum.CandidateLimited, "blocks", sum.Blocks, "blocked", sum.Blocked, "since", sum.Since/1e9,
 			"namespace_allowed", all.Allowed, "namespace_limited", all.Limited,
 			"namespace_checks", all.Took.Count(), "namespace_p50_usec", all.Took.Quantile(0.5)/1000, "namespace_p99_usec", all.Took.Quantile(0.99)/1000)
 	}, nil)
@@ -358,9 +358,9 @@ func showHistory(b *Book, c *call) {
 	}
 	c.Array(len(all))
 	for _, m := range all {
-		c.Array(6)
+		c.Array(8)
 		c.Int(m.Begin / 1e6)
-		for _, n := range [...]uint64{m.Allowed, m.Near, m.Limited, m.ShadowLimited, m.CandidateLimited} {
+		for _, n := range [...]uint64{m.Allowed, m.Near, m.Limited, m.ShadowLimited, m.CandidateLimited, m.Blocks, m.Blocked} {
 			c.Int(int64(n))
 		}
 	}
