@@ -72,7 +72,7 @@ func TestDamagedNode(t *testing.T) {
 	for range 5 {
 		n.ask(t, "RL.TAKE", "key", "GCRA", "1/d", "BURST", "100")
 	}
-	raft := filepath.Join(n.Dir, "raft")
+	raft := filepath.Join(n.Dir, "raft", "1")
 	eventually(t, "the time is noted", func() bool {
 		_, err := os.Stat(filepath.Join(raft, "clock"))
 		return err == nil
@@ -107,10 +107,10 @@ func TestDamagedNode(t *testing.T) {
 		damage     func([]byte) []byte
 		want       string
 	}{
-		{"a flipped bit in who it is", filepath.Join(raft, "node"), flip, "raft/node: the checksum is wrong"},
-		{"no votes", filepath.Join(raft, "vote.db"), lose, "raft/vote.db is missing"},
-		{"no last index", filepath.Join(raft, "last"), lose, "raft/last is missing"},
-		{"a flipped bit in the last index", filepath.Join(raft, "last"), flip, "raft/last: the checksum is wrong"},
+		{"a flipped bit in who it is", filepath.Join(raft, "node"), flip, "raft/1/node: the checksum is wrong"},
+		{"no votes", filepath.Join(raft, "vote.db"), lose, "raft/1/vote.db is missing"},
+		{"no last index", filepath.Join(raft, "last"), lose, "raft/1/last is missing"},
+		{"a flipped bit in the last index", filepath.Join(raft, "last"), flip, "raft/1/last: the checksum is wrong"},
 		{"a log that is cut short", logs[0], cut, "the log and the snapshots end too early"},
 		{"no log", logs[0], lose, "the log and the snapshots end too early"},
 	} {

@@ -14,7 +14,7 @@ import (
 	"limitdb/replication/peers"
 )
 
-// A node's directory has an incarnation, which is drawn at random when the directory is made. Raft knows the node by
+// A node has a directory for each group, with an incarnation that is drawn at random when the directory is made. The Raft of the group knows the node by
 // its server id, which is the raft-id and the incarnation. So a node that has lost its directory is another server to
 // Raft. It must be, because it has forgotten what it voted for and acknowledged.
 
@@ -27,6 +27,7 @@ const nodeKind = "node"
 // stored is what the file "node" has.
 type stored struct {
 	ID          string // the raft-id
+	Group       int
 	Incarnation string
 	Cluster     string // "" until the node is a member of one
 	Began       bool   // the node has begun the cluster

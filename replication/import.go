@@ -122,7 +122,7 @@ func Backup(n *Node, dir string) error {
 	if err != nil {
 		return err
 	}
-	who := &identity{path: filepath.Join(dir, nodeFile), stored: stored{ID: backupID, Incarnation: draw(), Cluster: n.parts.who.cluster()}}
+	who := &identity{path: filepath.Join(dir, nodeFile), stored: stored{ID: backupID, Group: n.parts.who.Group, Incarnation: draw(), Cluster: n.parts.who.cluster()}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

@@ -18,16 +18,17 @@ import (
 func newPeer(t *testing.T, name, cluster string) (l *peers.Layer, address string) {
 	t.Helper()
 	address = freeAddress(t)
-	l, err := peers.Listen(address, nil, slog.New(slog.DiscardHandler))
+	port, err := peers.Listen(address, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	l = port.Layer(0)
 	l.Self = func() peers.Hello {
 		return peers.Hello{From: peers.ServerID(name, "1"), Cluster: cluster, Client: "client-" + name, Reads: Format, Writes: Format}
 	}
 	l.Serve()
 	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
+		if err := errors.Join(l.Close(), port.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -16,9 +16,13 @@ import (
 type Disk struct {
 	// Dir is the directory, which is created if it is missing.
 	Dir string
+	// Group is the group of keys that the directory is for, 0 or more.
+	Group int
 	// Address is the host and port that the node's peers dial, and at which it listens. Without Certificates, the host
 	// must be a loopback IP address.
 	Address string
+	// Port is open at the Address, for this group and others. The caller closes it after the node. If it is nil, the node has a port of its own.
+	Port *peers.Port
 	// Certificates are how the nodes know one another; they may be nil.
 	Certificates *peers.Certificates
 	// Bootstrap begins a cluster of one node if the directory has none.
@@ -46,31 +50,42 @@ type parts struct {
 // Open starts a node on its directory. If the ID in the options is empty, Open takes the one in the directory, or draws
 // a new one.
 func Open(o Options, d Disk) (*Node, error) {
-	l, err := peers.Listen(d.Address, d.Certificates, o.Log)
+	if d.Port != nil {
+		return openOn(o, d, d.Port.Layer(d.Group), func() error { return nil })
+	}
+	port, err := peers.Listen(d.Address, d.Certificates, o.Log)
 	if err != nil {
 		return nil, err
 	}
-	n, err := openOn(o, d, l)
+	n, err := openOn(o, d, port.Layer(d.Group), port.Close)
 	if err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(err, port.Close())
 	}
 	return n, nil
 }
 
-// openOn starts a node on a layer that is already listening. After an error, the layer is still open.
-func openOn(o Options, d Disk, l *peers.Layer) (*Node, error) {
+// openOn starts a node on a layer that is not served yet. The node calls last when it has closed the layer.
+func openOn(o Options, d Disk, l *peers.Layer, last func() error) (*Node, error) {
 	if len(o.Address) > maxAddress {
 		return nil, fmt.Errorf("replication: the address %q is longer than %d bytes", o.Address, maxAddress)
 	}
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := (disk.OS{}).SyncDir(filepath.Dir(d.Dir)); err != nil {
-		return nil, err
+	above := filepath.Dir(d.Dir)
+	for _, dir := range []string{above, filepath.Dir(above)} { // MkdirAll may have made both
+		if err := (disk.OS{}).SyncDir(dir); err != nil {
+			return nil, err
+		}
 	}
 	who, err := identify(d.Dir, o.ID)
 	if err != nil {
 		return nil, err
+	}
+	if who.fresh {
+		who.Group = d.Group
+	} else if who.Group != d.Group {
+		return nil, fmt.Errorf("%w: %s is the directory of group %d, and not of %d", ErrDirectory, d.Dir, who.Group, d.Group)
 	}
 	if d.Certificates != nil {
 		if err := d.Certificates.Check(who.ID); err != nil {
@@ -87,7 +102,7 @@ func openOn(o Options, d Disk, l *peers.Layer) (*Node, error) {
 	p.wire = peers.NewTransport(l, newRaftLog(o.Log))
 	p.transport = p.wire
 	stores := p.close
-	p.close = func() error { return errors.Join(p.wire.Close(), stores()) }
+	p.close = func() error { return errors.Join(p.wire.Close(), last(), stores()) }
 	if err := begin(o, p, d); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

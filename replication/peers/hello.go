@@ -14,11 +14,11 @@ import (
 //
 //	 0      4        5      6               8
 //	┌──────┬────────┬──────┬───────────────┬──────┐
-//	│ LDBR │ wire 1 │ call │ length of the │ JSON │
+//	│ LDBR │ wire 2 │ call │ length of the │ JSON │
 //	└──────┴────────┴──────┴───────────────┴──────┘
 const (
 	helloMagic = "LDBR"
-	helloWire  = 1
+	helloWire  = 2
 	helloHead  = 8
 	// maxHello is the longest JSON that a node accepts.
 	maxHello = 4 << 10
@@ -38,8 +38,9 @@ const (
 
 // Hello is what a node says about itself.
 type Hello struct {
-	From    string            // the node's server id: its raft-id and its incarnation
+	From    string            // the node's server id in the group: its raft-id, and the incarnation of its directory for the group
 	To      string            `json:",omitempty"` // the server id or raft-id of the node that the caller means; of a call only
+	Group   int               // the group that the connection is for
 	Cluster string            `json:",omitempty"` // the id of the cluster, empty until the node is a member of one
 	Client  string            `json:",omitempty"` // where clients reach the node
 	Reads   int               // the newest format of entries that it reads

@@ -5,10 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,23 +18,16 @@ const (
 	Timeout = 2 * time.Second
 	// AskTimeout bounds a call that only asks who is there.
 	AskTimeout = 500 * time.Millisecond
-	// greetTimeout bounds the time from the first byte to the end of the hello.
-	greetTimeout = 5 * time.Second
-	// maxGreeting is the most connections that have not identified themselves yet. A further one displaces the oldest: a
-	// real node says it within milliseconds.
-	maxGreeting = 64
 )
 
-// Layer makes and accepts all connections between nodes. Only it knows about TLS and hellos. It is Raft's stream layer. Its
-// exported fields are set before Serve.
+// Layer makes and accepts all connections between the replicas of a group. Only it and the port know about TLS and hellos. It is Raft's stream
+// layer. Its exported fields are set before Serve.
 type Layer struct {
-	ln      net.Listener
-	address string // which peers dial
-	certs   *Certificates
-	log     *slog.Logger
+	*Port
+	group int
 	// Elapsed returns a monotonic time, in ns.
 	Elapsed func() int64
-	// Self returns what this node says of itself.
+	// Self returns what this node says of itself. The layer adds the group.
 	Self func() Hello
 	// Join makes this node a member of a cluster.
 	Join func(cluster string) error
@@ -46,15 +36,12 @@ type Layer struct {
 	// Clients serves a connection of CallClients, which it closes. If it is nil, such connections are refused.
 	Clients func(c net.Conn, from string)
 
-	refused  atomic.Uint64 // connections closed because of what they said, or did not say
-	greeting time.Duration // greetTimeout
 	accepted chan net.Conn // for Raft
 	done     chan struct{}
-	loops    sync.WaitGroup
+	closing  sync.Once
+	serving  sync.WaitGroup // of connections; it grows only while the port's lock is held and the layer is served
 
-	mu     sync.Mutex
-	open   map[net.Conn]struct{} // accepted connections; nil when closed
-	silent []*incoming           // those that have not identified themselves, the oldest first
+	mu     sync.Mutex // guards all below
 	expect map[raft.ServerAddress]string
 	peers  map[string]Hello // servers that answered the last call, or have called since
 	heard  map[string]Heard // servers that have answered once
@@ -66,39 +53,20 @@ type Heard struct {
 	Last uint64 // the last entry of its log
 }
 
-func newLayer(ln net.Listener, address string, log *slog.Logger) *Layer {
+// Layer returns a layer for a group, whose number is at least 0.
+func (p *Port) Layer(group int) *Layer {
 	return &Layer{
-		ln: ln, address: address, log: log, greeting: greetTimeout, accepted: make(chan net.Conn), done: make(chan struct{}),
-		open: map[net.Conn]struct{}{}, expect: map[raft.ServerAddress]string{}, peers: map[string]Hello{}, heard: map[string]Heard{},
+		Port: p, group: group, accepted: make(chan net.Conn), done: make(chan struct{}),
+		expect: map[raft.ServerAddress]string{}, peers: map[string]Hello{}, heard: map[string]Heard{},
 		Elapsed: func() int64 { return 0 },
 	}
 }
 
-// Listen opens the port at the address that peers dial. If the address names a host, Listen opens the port on all
-// addresses of the machine.
-func Listen(address string, certs *Certificates, log *slog.Logger) (*Layer, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("replication: %w", err)
-	}
-	ip, err := netip.ParseAddr(host)
-	switch {
-	case port == "0" || host == "" || err == nil && ip.IsUnspecified():
-		return nil, fmt.Errorf("replication: peers cannot dial %s", address)
-	case certs == nil && !ip.IsLoopback():
-		return nil, fmt.Errorf("replication: %s is not an IP address of loopback and a port: without certificates of the nodes, no other is accepted", address)
-	}
-	bind := address
-	if err != nil {
-		bind = ":" + port
-	}
-	ln, err := net.Listen("tcp", bind)
-	if err != nil {
-		return nil, fmt.Errorf("replication: %w", err)
-	}
-	l := newLayer(ln, address, log)
-	l.certs = certs
-	return l, nil
+// self returns the hello of this node.
+func (l *Layer) self() Hello {
+	h := l.Self()
+	h.Group = l.group
+	return h
 }
 
 // Dial connects to a peer for Raft.
@@ -156,7 +124,7 @@ func (l *Layer) greet(c Call, address, server string, timeout time.Duration) (co
 	if l.certs != nil {
 		conn = tls.Client(conn, l.certs.toPeer(NameOf(server)))
 	}
-	own := l.Self()
+	own := l.self()
 	own.To = server
 	if err = own.send(conn, c); err == nil {
 		h, _, err = readHello(conn)
@@ -188,6 +156,8 @@ func compatible(own, h *Hello, means string) error {
 	switch {
 	case h.Writes > own.Reads || own.Writes > h.Reads:
 		return fmt.Errorf("%w: node %s writes format %d and reads up to %d, this one %d and %d", ErrNewer, NameOf(h.From), h.Writes, h.Reads, own.Writes, own.Reads)
+	case own.Group != h.Group:
+		return fmt.Errorf("node %s answers for group %d, and not %d", NameOf(h.From), h.Group, own.Group)
 	case own.Cluster != "" && h.Cluster != "" && own.Cluster != h.Cluster:
 		return fmt.Errorf("node %s is of another cluster", NameOf(h.From))
 	case NameOf(h.From) != NameOf(means):
@@ -212,74 +182,40 @@ func (l *Layer) Heard(server raft.ServerID) Heard {
 	return l.heard[string(server)]
 }
 
-// Serve accepts connections until the layer is closed.
-func (l *Layer) Serve() { l.loops.Go(l.serve) }
-
-func (l *Layer) serve() {
-	for {
-		c, err := l.ln.Accept()
-		if err != nil {
-			select {
-			case <-l.done:
-				return
-			case <-time.After(10 * time.Millisecond): // no descriptor is free
-				continue
-			}
-		}
-		a := &incoming{Conn: c, l: l}
-		l.mu.Lock()
-		if l.open == nil {
-			l.mu.Unlock()
-			_ = c.Close()
-			return
-		}
-		l.open[a] = struct{}{}
-		l.silent = append(l.silent, a)
-		if len(l.silent) > maxGreeting {
-			l.silent[0].crowded = true
-			_ = l.silent[0].Conn.Close()
-			l.silent = l.silent[1:]
-		}
-		l.mu.Unlock()
-		l.loops.Go(func() { l.answer(a) })
-	}
+// Serve accepts the connections of the group until the layer is closed. The port has no other layer of the group.
+func (l *Layer) Serve() {
+	l.Port.mu.Lock()
+	l.layers[l.group] = l
+	l.Port.mu.Unlock()
+	l.started.Do(func() { l.loops.Go(l.serve) })
 }
 
 // Admit sets what returns why a server may not talk to this node now, or nil.
 func (l *Layer) Admit(admits func(server string) error) { l.admits.Store(&admits) }
 
-// Refused returns how many connections were closed because of what they said, or did not say.
-func (l *Layer) Refused() uint64 { return l.refused.Load() }
-
-// spoke notes that a connection has said who it is, or never will. If the connection was displaced, spoke returns that
-// as the error.
-func (l *Layer) spoke(a *incoming, err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.silent = slices.DeleteFunc(l.silent, func(other *incoming) bool { return other == a })
-	if a.crowded {
-		return errors.New("too many connections that have not identified themselves")
-	}
-	return err
-}
-
-func (l *Layer) refuse(a net.Conn, err error) {
-	l.refused.Add(1)
-	l.log.Warn("a connection on the Raft port is closed", "addr", a.RemoteAddr().String(), "err", err)
-	_ = a.Close()
-}
-
-// answer reads a connection's hello, answers it, and passes the connection on.
-func (l *Layer) answer(a *incoming) {
-	conn, c, from, err := l.admit(a)
-	err = l.spoke(a, err)
+// admit answers a hello, and returns why the connection is refused, or nil.
+func (l *Layer) admit(conn net.Conn, h *Hello, c Call) error {
+	own := l.self()
+	reason := l.welcome(&own, h, c)
 	switch {
-	case err != nil:
-		l.refuse(a, err)
-	case c == CallAsk:
+	case reason != nil:
+		own.Refused = reason.Error()
+	case c != CallAsk:
+		l.know(*h) // a node that has just started hears from the leader before it asks
+	}
+	if err := own.send(conn, c); err != nil {
+		return err
+	}
+	return reason
+}
+
+// take serves a connection that was admitted, or passes it on.
+func (l *Layer) take(conn net.Conn, h *Hello, c Call) {
+	switch c {
+	case CallAsk:
 		_ = conn.Close()
-	case c == CallClients:
-		l.Clients(conn, from)
+	case CallClients:
+		l.Clients(conn, h.From)
 	default:
 		select {
 		case l.accepted <- conn:
@@ -289,46 +225,11 @@ func (l *Layer) answer(a *incoming) {
 	}
 }
 
-func (l *Layer) admit(a *incoming) (conn net.Conn, c Call, from string, err error) {
-	late := time.AfterFunc(l.greeting, func() { _ = a.Conn.Close() })
-	defer late.Stop()
-	conn = a
-	var proof *tls.Conn
-	if l.certs != nil {
-		proof = tls.Server(a, l.certs.current.Load())
-		if err := proof.Handshake(); err != nil {
-			return nil, 0, "", err
-		}
-		conn = proof
-	}
-	h, c, err := readHello(conn)
-	if err != nil {
-		return nil, 0, "", err
-	}
-	if proof != nil {
-		if err := checkPeer(proof, NameOf(h.From)); err != nil {
-			return nil, 0, "", fmt.Errorf("it says that it is %s: %w", NameOf(h.From), err)
-		}
-	}
-	own := l.Self()
-	reason := l.welcome(&own, &h, c)
-	switch {
-	case reason != nil:
-		own.Refused = reason.Error()
-	case c != CallAsk:
-		l.know(h) // a node that has just started hears from the leader before it asks
-	}
-	if err := own.send(conn, c); err != nil {
-		return nil, 0, "", err
-	}
-	return conn, c, h.From, reason
-}
-
 // welcome returns why a call is refused, or nil. A node that is in no cluster joins the caller's, if the caller knows
 // the incarnation of this node: only a cluster that has this node as its member does.
 func (l *Layer) welcome(own, h *Hello, c Call) error {
-	back := Hello{From: own.From, Cluster: own.Cluster, Reads: own.Reads, Writes: own.Writes}
-	caller := Hello{Cluster: h.Cluster, Reads: h.Reads, Writes: h.Writes}
+	back := Hello{From: own.From, Group: h.Group, Cluster: own.Cluster, Reads: own.Reads, Writes: own.Writes}
+	caller := Hello{Group: h.Group, Cluster: h.Cluster, Reads: h.Reads, Writes: h.Writes}
 	if err := compatible(&caller, &back, h.To); err != nil {
 		return err
 	}
@@ -376,35 +277,17 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-// Close closes the port and all accepted connections.
+// Close closes the group's connections, and accepts no more. The port stays open.
 func (l *Layer) Close() error {
-	l.mu.Lock()
-	open := l.open
-	l.open = nil
-	l.mu.Unlock()
-	if open == nil {
-		return nil
-	}
-	close(l.done)
-	err := l.ln.Close()
-	for c := range open {
-		_ = c.Close()
-	}
-	l.loops.Wait()
-	return ignoreClosed(err)
-}
-
-// incoming is a connection that a peer has made.
-type incoming struct {
-	net.Conn
-	l       *Layer
-	crowded bool // it was closed to make room, guarded by l.mu
-}
-
-// Close closes the connection.
-func (a *incoming) Close() error {
-	a.l.mu.Lock()
-	delete(a.l.open, a)
-	a.l.mu.Unlock()
-	return a.Conn.Close()
+	l.closing.Do(func() {
+		l.Port.mu.Lock()
+		if l.layers[l.group] == l {
+			delete(l.layers, l.group)
+		}
+		l.Port.mu.Unlock()
+		close(l.done)
+		l.end(l)
+		l.serving.Wait()
+	})
+	return nil
 }

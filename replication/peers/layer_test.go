@@ -119,17 +119,18 @@ func newPeerGreeting(t *testing.T, name string, certs *Certificates, greeting ti
 // newPeerAt is newPeerGreeting at an address.
 func newPeerAt(t *testing.T, name, address string, certs *Certificates, greeting time.Duration) *peer {
 	t.Helper()
-	l, err := Listen(address, certs, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	port, err := Listen(address, certs, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := port.Layer(1)
 	p := &peer{Layer: l, hello: Hello{From: name + "@1", Cluster: "c", Client: "client-" + name, Reads: format, Writes: format}}
 	l.greeting = greeting
 	l.Self = func() Hello { return p.hello }
 	l.Join = func(cluster string) error { p.hello.Cluster = cluster; return nil }
 	l.Serve()
 	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
+		if err := errors.Join(l.Close(), port.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -186,7 +187,7 @@ func TestHellos(t *testing.T) {
 		"clients":                {CallClients, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "p@1", "does not take commands"},
 		"an unknown call":        {9, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "p@1", "not a node of this version"},
 	} {
-		l := newLayer(nil, "", p.log)
+		l := newPort(nil, "", p.log).Layer(1)
 		l.Self = func() Hello { return c.caller }
 		conn, _, err := l.Call(c.call, p.address, c.means, deadline)
 		switch {
@@ -252,7 +253,7 @@ func TestForeignConnections(t *testing.T) {
 			certs = newAuthority(t).issue("p", time.Hour)
 		}
 		p := newPeer(t, "p", certs)
-		all := []string{"GET / HTTP/1.1\r\n\r\n", "LDBR\x02\x01\x00\x00", "LDBR\x01\x01\xff\xff", "LDBR\x01\x01\x02\x00{}", strings.Repeat("\xff", 100), ""}
+		all := []string{"GET / HTTP/1.1\r\n\r\n", "LDBR\x01\x01\x00\x00", "LDBR\x02\x01\xff\xff", "LDBR\x02\x01\x02\x00{}", strings.Repeat("\xff", 100), ""}
 		for i, text := range all {
 			c, err := net.Dial("tcp", p.address)
 			if err != nil {
@@ -316,7 +317,7 @@ func TestSlowGreetings(t *testing.T) {
 		certs *Certificates
 		begin string
 	}{
-		"a hello":         {nil, "LDBR\x01\x02\x40\x00"},
+		"a hello":         {nil, "LDBR\x02\x02\x40\x00"},
 		"a TLS handshake": {ca.issue("p", time.Hour), "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"},
 	} {
 		p := newPeerGreeting(t, "p", c.certs, 20*time.Millisecond)
@@ -370,7 +371,7 @@ func TestCertificates(t *testing.T) {
 		{"means another", "q", "r@1", q.certs, false},
 	} {
 		before := p.refused.Load()
-		l := newLayer(nil, "", p.log)
+		l := newPort(nil, "", p.log).Layer(1)
 		l.certs = c.certs
 		l.Self = func() Hello { return Hello{From: c.as + "@1", Cluster: "c", Reads: format, Writes: format} }
 		_, _, err := l.Call(CallAsk, p.address, c.means, deadline)

@@ -48,7 +48,7 @@ func TestPeerThatWasStartedAgain(t *testing.T) {
 		if err := from.AppendEntries("to@1", to.LocalAddr(), append1, &resp); err != nil || !resp.Success {
 			t.Errorf("%+v, %v", resp, err)
 		}
-		_ = to.Close()
+		_, _ = to.Close(), p.Port.Close()
 		p = newPeerAt(t, "to", p.address, nil, greetTimeout)
 	}
 }

@@ -37,8 +37,11 @@ type replica struct {
 	over     atomic.Bool  // the node holds more than its maxmemory
 }
 
-// RaftDir is the node's directory inside the data directory.
-const RaftDir = "raft"
+// onlyGroup is the number of the group that has all keys, and RaftDir the node's directory for it inside the data directory.
+const (
+	onlyGroup = 1
+	RaftDir   = "raft/1"
+)
 
 func newReplica(p *process) (*replica, error) {
 	certs, err := loadNodeTLS(p.set)
@@ -103,7 +106,7 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 		Fatal: r.fatal, Log: p.log, Agree: r.agree,
 		Changed: r.uplinks.changed, Clients: r.uplinks.serve,
 		Heartbeat: set.RaftHeartbeat.Get(), Election: set.RaftElection.Get(), Lease: set.RaftLease.Get(),
-	}, replication.Disk{Dir: dir, Address: set.RaftAddr.Get(), Certificates: r.certs, Bootstrap: bootstrap, Import: alone.read})
+	}, replication.Disk{Dir: dir, Group: onlyGroup, Address: set.RaftAddr.Get(), Certificates: r.certs, Bootstrap: bootstrap, Import: alone.read})
 	if err != nil {
 		alone.release()
 		if replication.Damaged(err) {
