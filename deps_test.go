@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"observe":     {"internal"},
 	"dashboard":   {"observe", "resp", "rules", "internal"},
 	"httpapi":     {"limit", "resp", "internal"},
-	"envoyrls":    {"resp", "internal"},
+	"envoyrls":    {"resp", "transport", "internal"},
 	"script":      {},
 	"known":       {"resp", "script", "value"},
 	"simulate":    {"limit", "rules", "internal"},

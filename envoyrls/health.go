@@ -1,62 +1,71 @@
 package envoyrls
 
-import (
-	"context"
-	"time"
+import "google.golang.org/protobuf/encoding/protowire"
 
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc/codes"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
+// The health of a service, as of grpc.health.v1.
+const (
+	isServing    = 1
+	isNotServing = 2
+	isNoService  = 3
 )
 
-// health answers grpc.health.v1.Health. Like /readyz it needs no password.
-type health struct {
-	healthpb.UnimplementedHealthServer
-	ready func() error
-	stop  <-chan struct{}
-}
-
-// watchEvery is how often the health is looked at for those who watch it.
-const watchEvery = time.Second
-
-// of returns the health of a service, "" for that of the server.
-func (h *health) of(service string) healthpb.HealthCheckResponse_ServingStatus {
+// healthOf returns the health of a service, "" for that of the server. Like /readyz it needs no password.
+func (s *Server) healthOf(service string) byte {
 	switch {
-	case service != "" && service != pb.RateLimitService_ServiceDesc.ServiceName:
-		return healthpb.HealthCheckResponse_SERVICE_UNKNOWN
-	case h.ready() != nil:
-		return healthpb.HealthCheckResponse_NOT_SERVING
+	case service != "" && service != serviceName:
+		return isNoService
+	case s.Ready() != nil:
+		return isNotServing
 	}
-	return healthpb.HealthCheckResponse_SERVING
+	return isServing
 }
 
-// Check implements healthpb.HealthServer.
-func (h *health) Check(_ context.Context, in *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
-	is := h.of(in.GetService())
-	if is == healthpb.HealthCheckResponse_SERVICE_UNKNOWN {
-		return nil, status.Error(codes.NotFound, "there is no such service")
-	}
-	return &healthpb.HealthCheckResponse{Status: is}, nil
-}
-
-// Watch implements healthpb.HealthServer.
-func (h *health) Watch(in *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for last := healthpb.HealthCheckResponse_UNKNOWN; ; {
-		if is := h.of(in.GetService()); is != last {
-			if err := stream.Send(&healthpb.HealthCheckResponse{Status: is}); err != nil {
-				return err
-			}
-			last = is
+// tellsHealth answers a call about the health of a service.
+func (c *call) tellsHealth(message []byte) *failure {
+	service := ""
+	err := fields(message, func(num protowire.Number, _ uint64, b []byte) error {
+		if num == 1 && b != nil {
+			service = string(b)
 		}
-		select {
-		case <-tick.C:
-		case <-stream.Context().Done():
-			return status.FromContextError(stream.Context().Err()).Err()
-		case <-h.stop:
-			return status.Error(codes.Unavailable, "the server is stopping")
+		return nil
+	})
+	if err != nil {
+		return failed(codeArgument, err.Error())
+	}
+	is := c.x.s.healthOf(service)
+	switch {
+	case c.to == toCheck && is == isNoService:
+		return failed(codeNotFound, "there is no such service")
+	case c.to == toCheck:
+		c.answer(healthMessage(is), answerEnd)
+	case c.x.leaving != stays:
+		return failed(codeNotNow, "the server is stopping")
+	default:
+		c.watched = service
+		c.x.watches.Add(1)
+		c.tell(is)
+	}
+	return nil
+}
+
+// healthMessage returns a HealthCheckResponse.
+func healthMessage(is byte) []byte { return []byte{0, 0, 0, 0, 2, 1 << 3, is} }
+
+// tell tells a client that watches.
+func (c *call) tell(is byte) {
+	c.health = is
+	c.say(healthMessage(is))
+	c.send()
+}
+
+// tellHealth tells all who watch what has changed.
+func (x *session) tellHealth() {
+	for _, c := range x.calls {
+		if c.health == 0 || len(c.unsent) > 0 {
+			continue
+		}
+		if is := x.s.healthOf(c.watched); is != c.health {
+			c.tell(is)
 		}
 	}
 }

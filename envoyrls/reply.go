@@ -6,16 +6,16 @@ import (
 	"limitdb/resp"
 )
 
-// A reply is read from its bytes, which have one shape. After what does not fit it, bad is set and the rest is empty.
-type reply struct {
+// A replyReader reads a reply. It is read from its bytes, which have one shape. After what does not fit it, bad is set and the rest is empty.
+type replyReader struct {
 	rest []byte
 	bad  bool
 }
 
-func (r *reply) fail() { r.rest, r.bad = nil, true }
+func (r *replyReader) fail() { r.rest, r.bad = nil, true }
 
 // line returns the rest of a line that begins with kind.
-func (r *reply) line(kind byte) []byte {
+func (r *replyReader) line(kind byte) []byte {
 	end := bytes.IndexByte(r.rest, '\n')
 	if end < 2 || r.rest[0] != kind || r.rest[end-1] != '\r' {
 		r.fail()
@@ -26,7 +26,7 @@ func (r *reply) line(kind byte) []byte {
 	return line
 }
 
-func (r *reply) number(kind byte) int64 {
+func (r *replyReader) number(kind byte) int64 {
 	n, ok := resp.ParseInt(r.line(kind))
 	if !ok {
 		r.fail()
@@ -35,10 +35,10 @@ func (r *reply) number(kind byte) int64 {
 }
 
 // int returns an integer.
-func (r *reply) int() int64 { return r.number(':') }
+func (r *replyReader) int() int64 { return r.number(':') }
 
 // array returns the length of an array. No element has less than three bytes.
-func (r *reply) array() int {
+func (r *replyReader) array() int {
 	n := r.number('*')
 	if n < 0 || n > int64(len(r.rest)/3) {
 		r.fail()
@@ -48,7 +48,7 @@ func (r *reply) array() int {
 }
 
 // text returns a string.
-func (r *reply) text() []byte {
+func (r *replyReader) text() []byte {
 	n := r.number('$')
 	if n < 0 || n > int64(len(r.rest)-2) {
 		r.fail()

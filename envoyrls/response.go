@@ -1,112 +1,155 @@
 package envoyrls
 
 import (
-	"context"
-	"errors"
 	"math"
 	"strings"
 
-	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"limitdb/internal/quotaheaders"
 )
 
-// errReply is the status for a reply that is no answer to the command.
-var errReply = status.Error(codes.Internal, "the reply to RL.ENVOY cannot be read")
+// A response is written without its package, which costs 4 ms and 10 MB at the start of every process that has it.
 
-// answer is the status of a descriptor with its parts, so that those of a response are one allocation.
+// errReply is the failure for a reply that is no answer to the command.
+var errReply = failed(codeInternal, "the reply to RL.ENVOY cannot be read")
+
+// answer is the status of a descriptor.
 type answer struct {
-	status pb.RateLimitResponse_DescriptorStatus
-	limit  pb.RateLimitResponse_RateLimit
-	reset  durationpb.Duration
+	over      bool
+	limited   bool   // the next three say by what
+	requests  uint32 // for each unit
+	unit      byte   // in RateLimit.Unit
+	name      []byte
+	remaining uint32
+	reset     int64 // s; less than 0: there is none
 }
 
-// responseOf returns the response for a reply to the command, with the headers that are asked for.
-func responseOf(b []byte, headers Headers) (*pb.RateLimitResponse, error) {
-	if len(b) > 0 && b[0] == '-' {
-		text, _, _ := strings.Cut(string(b[1:]), "\r\n")
+// appendResponse appends the response for a reply to the command, with the headers that are asked for.
+func appendResponse(out, reply []byte, headers Headers) ([]byte, *failure) {
+	if len(reply) > 0 && reply[0] == '-' {
+		text, _, _ := strings.Cut(string(reply[1:]), "\r\n")
 		return nil, statusOf(text)
 	}
-	in := reply{rest: b}
-	pair, overall, n := in.array(), in.int(), in.array()
-	out := &pb.RateLimitResponse{OverallCode: code(overall), Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, n)}
-	answers := make([]answer, n)
-	for i := range answers {
-		answers[i].read(&in)
-		out.Statuses[i] = &answers[i].status
+	in := replyReader{rest: reply}
+	pair, over, n := in.array(), in.int() != 0, in.array()
+	var all []answer
+	out = appendVarint(out, 1, codeOf(over))
+	for range n {
+		a := in.answer()
+		out = a.append(out)
+		if headers != NoHeaders {
+			all = append(all, a)
+		}
 	}
 	if in.bad || pair != 2 || len(in.rest) > 0 {
 		return nil, errReply
 	}
-	if headers != NoHeaders {
-		out.ResponseHeadersToAdd = headers.of(out)
-	}
+	headers.of(over, all, func(name, value string) {
+		out = protowire.AppendTag(out, 3, protowire.BytesType)
+		out = protowire.AppendVarint(out, uint64(2+protowire.SizeBytes(len(name))+protowire.SizeBytes(len(value))))
+		out = appendString(appendString(out, 1, name), 2, value)
+	})
 	return out, nil
 }
 
-// read reads the answer for a descriptor.
-func (a *answer) read(in *reply) {
-	if in.array() != 6 {
-		in.fail()
-	}
-	s := &a.status
-	s.Code = code(in.int())
-	requests, unit, name := in.int(), in.text(), in.text()
-	if requests >= 0 {
-		a.limit.RequestsPerUnit, a.limit.Name = upTo32(requests), string(name)
-		a.limit.Unit = pb.RateLimitResponse_RateLimit_Unit(pb.RateLimitResponse_RateLimit_Unit_value[string(unit)])
-		s.CurrentLimit = &a.limit
-	}
-	s.LimitRemaining = upTo32(in.int())
-	if reset := in.int(); reset >= 0 {
-		a.reset.Seconds = reset
-		s.DurationUntilReset = &a.reset
-	}
+func appendVarint(b []byte, num protowire.Number, n uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), n)
 }
 
-func code(over int64) pb.RateLimitResponse_Code {
-	if over != 0 {
-		return pb.RateLimitResponse_OVER_LIMIT
+func appendString(b []byte, num protowire.Number, text string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, num, protowire.BytesType), text)
+}
+
+// codeOf returns OK or OVER_LIMIT of RateLimitResponse.Code.
+func codeOf(over bool) uint64 {
+	if over {
+		return 2
 	}
-	return pb.RateLimitResponse_OK
+	return 1
+}
+
+// answer reads the answer for a descriptor.
+func (r *replyReader) answer() (a answer) {
+	if r.array() != 6 {
+		r.fail()
+	}
+	a.over = r.int() != 0
+	requests, unit, name := r.int(), r.text(), r.text()
+	if requests >= 0 {
+		a.limited, a.requests, a.unit, a.name = true, upTo32(requests), unitOf(unit), name
+	}
+	a.remaining, a.reset = upTo32(r.int()), r.int()
+	return a
+}
+
+// append appends the answer as a field of the response.
+func (a *answer) append(out []byte) []byte {
+	var room, inner [96]byte
+	b := appendVarint(room[:0], 1, codeOf(a.over))
+	if a.limited {
+		limit := inner[:0]
+		if a.requests > 0 {
+			limit = appendVarint(limit, 1, uint64(a.requests))
+		}
+		if a.unit > 0 {
+			limit = appendVarint(limit, 2, uint64(a.unit))
+		}
+		if len(a.name) > 0 {
+			limit = protowire.AppendBytes(protowire.AppendTag(limit, 3, protowire.BytesType), a.name)
+		}
+		b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), limit)
+	}
+	if a.remaining > 0 {
+		b = appendVarint(b, 3, uint64(a.remaining))
+	}
+	if a.reset >= 0 {
+		reset := inner[:0] // the limit is written
+		if a.reset > 0 {
+			reset = appendVarint(reset, 1, uint64(a.reset))
+		}
+		b = protowire.AppendBytes(protowire.AppendTag(b, 4, protowire.BytesType), reset)
+	}
+	return protowire.AppendBytes(protowire.AppendTag(out, 2, protowire.BytesType), b)
 }
 
 // upTo32 returns n, or the largest number of the field.
 func upTo32(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// statusOf returns the status for an error reply. Where nothing could be decided it is Unavailable, so that Envoy's failure_mode_deny
-// decides.
-func statusOf(text string) error {
-	word, message, _ := strings.Cut(text, " ")
-	as := codes.Unavailable
-	switch {
-	case word == "NOAUTH", word == "WRONGPASS":
-		as = codes.Unauthenticated
-	case word == "NOPERM":
-		as = codes.PermissionDenied
-	case word == "WRONGTYPE":
-		as = codes.FailedPrecondition
-	case word == "ERR" && strings.HasPrefix(message, "internal error"):
-		as = codes.Internal
-	case word == "ERR" && !strings.Contains(message, "shutting down"):
-		as = codes.InvalidArgument
+// unitOf returns the number of a unit in RateLimit.Unit, 0 if it has none.
+func unitOf(name []byte) byte {
+	for i, u := range responseUnits {
+		if u.name == string(name) {
+			return byte(i)
+		}
 	}
-	return status.Error(as, text)
+	return 0
 }
 
-// failureOf returns the status for an error of Options.Do; ctx is the call's.
-func failureOf(ctx context.Context, err error) error {
-	if cause := ctx.Err(); cause != nil {
-		return status.FromContextError(cause).Err()
+// responseUnits are the units of limits with their lengths in seconds, by their numbers in RateLimit.Unit.
+var responseUnits = [...]struct {
+	name    string
+	seconds int64
+}{{"UNKNOWN", 0}, {"SECOND", 1}, {"MINUTE", 60}, {"HOUR", 3600}, {"DAY", 86400}, {"MONTH", 30 * 86400}, {"YEAR", 365 * 86400}, {"WEEK", 7 * 86400}}
+
+// statusOf returns the failure for an error reply. Where nothing could be decided it is UNAVAILABLE, so that Envoy's failure_mode_deny
+// decides.
+func statusOf(text string) *failure {
+	word, message, _ := strings.Cut(text, " ")
+	as := codeNotNow
+	switch {
+	case word == "NOAUTH", word == "WRONGPASS":
+		as = codeUnknown
+	case word == "NOPERM":
+		as = codeDenied
+	case word == "WRONGTYPE":
+		as = codeState
+	case word == "ERR" && strings.HasPrefix(message, "internal error"):
+		as = codeInternal
+	case word == "ERR" && !strings.Contains(message, "shutting down"):
+		as = codeArgument
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return status.Error(codes.Unavailable, "the decision was not durable in time: it may have been counted")
-	}
-	return status.Error(codes.Unavailable, err.Error())
+	return failed(as, text)
 }
 
 // Headers says which fields a response asks Envoy to add to what the caller gets.
@@ -119,38 +162,30 @@ const (
 	Draft11           // RateLimit-Policy and RateLimit
 )
 
-// of returns the header fields for a response: of draft 3, those of the limit that decides, and of draft 11, those of all.
-func (h Headers) of(out *pb.RateLimitResponse) (list []*core.HeaderValue) {
+// of calls add for the header fields of a response: of draft 3, those of the limit that decides, and of draft 11, those of all.
+func (h Headers) of(over bool, answers []answer, add func(name, value string)) {
 	var all []quotaheaders.Policy
 	least := -1
-	for _, s := range out.Statuses {
-		l := s.CurrentLimit
-		if l == nil {
+	for _, a := range answers {
+		if !a.limited {
 			continue
 		}
 		p := quotaheaders.Policy{
-			Name: l.Name, Quota: int64(l.RequestsPerUnit), Window: seconds[l.Unit], Remaining: int64(s.LimitRemaining), Reset: s.DurationUntilReset.GetSeconds(),
+			Name: string(a.name), Quota: int64(a.requests), Window: responseUnits[a.unit].seconds, Remaining: int64(a.remaining), Reset: max(0, a.reset),
 		}
 		if p.Name == "" {
 			p.Name = "default"
 		}
 		all = append(all, p)
-		switch over := s.Code == pb.RateLimitResponse_OVER_LIMIT; {
-		case least < 0, over, out.OverallCode == pb.RateLimitResponse_OK && p.Remaining < all[least].Remaining:
+		if least < 0 || a.over || !over && p.Remaining < all[least].Remaining {
 			least = len(all) - 1
 		}
 	}
-	if least < 0 {
-		return nil
-	}
-	add := func(name, value string) { list = append(list, &core.HeaderValue{Key: name, Value: value}) }
-	if h == Draft3 {
+	switch {
+	case least < 0:
+	case h == Draft3:
 		quotaheaders.Draft3(all[least], add)
-	} else {
+	case h == Draft11:
 		quotaheaders.Draft11(all, add)
 	}
-	return list
 }
-
-// seconds are the lengths of the units by their numbers in RateLimit.Unit.
-var seconds = [...]int64{0, 1, 60, 3600, 86400, 30 * 86400, 365 * 86400, 7 * 86400}

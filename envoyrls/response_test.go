@@ -8,6 +8,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 func TestResponse(t *testing.T) {
@@ -28,10 +29,20 @@ func TestResponse(t *testing.T) {
 		{none, Draft11, `OK; OK 0 left; OK 4294967295 left`},
 		{strings.Replace(two, ":1\r\n", ":0\r\n", 1)[:len(two)-len("*6\r\n:1\r\n:5000000000\r\n$4\r\nWEEK\r\n$0\r\n\r\n:0\r\n:100\r\n")], NoHeaders, "Internal: the reply to RL.ENVOY cannot be read"},
 	} {
-		if got := describe(responseOf([]byte(c.reply), c.headers)); got != c.want {
+		if got := describe(responseOf(c.reply, c.headers)); got != c.want {
 			t.Errorf("%q:\n got %s\nwant %s", c.reply, got, c.want)
 		}
 	}
+}
+
+// responseOf returns the response for a reply.
+func responseOf(reply string, headers Headers) (*pb.RateLimitResponse, error) {
+	b, failure := appendResponse(nil, []byte(reply), headers)
+	if failure != nil {
+		return nil, status.Error(codes.Code(failure.code), failure.text)
+	}
+	out := new(pb.RateLimitResponse)
+	return out, proto.Unmarshal(b, out)
 }
 
 // describe writes a response, or an error, in one line.
@@ -60,17 +71,17 @@ func describe(out *pb.RateLimitResponse, err error) string {
 func TestBrokenReplies(t *testing.T) {
 	whole := "*2\r\n:1\r\n*1\r\n*6\r\n:0\r\n:100\r\n$6\r\nMINUTE\r\n$2\r\nip\r\n:99\r\n:40\r\n"
 	for n := range len(whole) {
-		if _, err := responseOf([]byte(whole[:n]), NoHeaders); status.Code(err) != codes.Internal {
+		if _, err := responseOf(whole[:n], NoHeaders); status.Code(err) != codes.Internal {
 			t.Errorf("%q: %v", whole[:n], err)
 		}
 		for _, c := range []byte("*:$-0917\r\n\x00") {
 			b := []byte(whole)
 			b[n] = c
-			_, _ = responseOf(b, Draft11)
+			_, _ = responseOf(string(b), Draft11)
 		}
 	}
 	for _, b := range []string{"*2\r\n:0\r\n*9223372036854775807\r\n", "*2\r\n:0\r\n*1\r\n*6\r\n:0\r\n:1\r\n$9223372036854775807\r\nx\r\n", whole + "x"} {
-		if _, err := responseOf([]byte(b), NoHeaders); status.Code(err) != codes.Internal {
+		if _, err := responseOf(b, NoHeaders); status.Code(err) != codes.Internal {
 			t.Errorf("%q: %v", b, err)
 		}
 	}
@@ -92,7 +103,7 @@ func TestStatuses(t *testing.T) {
 		"NOAUTH no":                           codes.Unauthenticated,
 		"WRONGTYPE it holds a value":          codes.FailedPrecondition,
 	} {
-		_, err := responseOf([]byte("-"+reply+"\r\n"), NoHeaders)
+		_, err := responseOf("-"+reply+"\r\n", NoHeaders)
 		if s := status.Convert(err); s.Code() != want || s.Message() != reply {
 			t.Errorf("%s: %v", reply, err)
 		}

@@ -11,12 +11,14 @@ import (
 	"limitdb/server/auth"
 	"limitdb/server/clients"
 	"limitdb/server/guests"
+	"limitdb/transport"
 )
 
 // guestConn is a connection from an address.
 type guestConn struct {
-	net.Conn
+	transport.Conn
 	from   net.Addr
+	life   transport.Life
 	closed bool
 }
 
@@ -24,7 +26,24 @@ func (c *guestConn) RemoteAddr() net.Addr { return c.from }
 func (c *guestConn) LocalAddr() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8081}
 }
-func (c *guestConn) Close() error { c.closed = true; return nil }
+func (c *guestConn) Life() *transport.Life          { return &c.life }
+func (c *guestConn) Queue() (buffers, memory int64) { return 0, 0 }
+func (c *guestConn) Pending() int64                 { return 0 }
+func (c *guestConn) Progress() int64                { return 0 }
+func (c *guestConn) FD() int                        { return 3 }
+func (c *guestConn) Loop() int                      { return 0 }
+func (c *guestConn) TLS() bool                      { return false }
+func (c *guestConn) CloseAfterFlush(reason error)   { c.Close(reason) }
+func (c *guestConn) Close(reason error) bool {
+	c.closed = true
+	return c.life.End(reason)
+}
+
+// leave has a guest leave whose connection is closed, for a reason unless it had one.
+func (c *guestConn) leave(g *guests.Guest, reason error) {
+	c.life.End(reason)
+	g.Leave(c.life.Reason())
+}
 
 // enter has a guest from an address enter.
 func (ts *testServer) enter(from string) (*guests.Guest, *guestConn, error) {
@@ -33,7 +52,7 @@ func (ts *testServer) enter(from string) (*guests.Guest, *guestConn, error) {
 		ts.t.Fatal(err)
 	}
 	c := &guestConn{from: a}
-	g, err := ts.Guests().Enter(c, false)
+	g, err := ts.Guests().Enter(c)
 	return g, c, err
 }
 
@@ -61,7 +80,7 @@ func TestGuestsAreClients(t *testing.T) {
 	if got := c.do("CLIENT", "KILL", "127.0.0.1:5001").Text; got != "OK" || !conn.closed {
 		t.Errorf("CLIENT KILL: %s, closed %v", got, conn.closed)
 	}
-	g.Leave(errors.New("closed"))
+	conn.leave(g, errors.New("closed"))
 	if ts.Clients() != 1 || ts.clients.Closed.Of(clients.ErrKilled) != 1 {
 		t.Errorf("%d clients", ts.Clients())
 	}
@@ -77,7 +96,7 @@ func TestGuestsGivePasswords(t *testing.T) {
 	g, conn := ts.mustEnter("192.0.2.1:5001")
 	may := func(user, pass string, want error) {
 		t.Helper()
-		if _, err := g.May(t.Context(), []byte(user), []byte(pass), pass != ""); !errors.Is(err, want) {
+		if _, err := g.May([]byte(user), []byte(pass), pass != ""); !errors.Is(err, want) {
 			t.Errorf("%s:%s: %v, want %v", user, pass, err, want)
 		}
 	}
@@ -118,11 +137,11 @@ func TestGuestsGivePasswords(t *testing.T) {
 func TestGuestsInProtectedMode(t *testing.T) {
 	ts := newTestServer(t)
 	far, _ := ts.mustEnter("192.0.2.1:5001")
-	if _, err := far.May(t.Context(), nil, nil, false); !errors.Is(err, guests.ErrProtected) {
+	if _, err := far.May(nil, nil, false); !errors.Is(err, guests.ErrProtected) {
 		t.Error(err)
 	}
 	near, _ := ts.mustEnter("127.0.0.1:5001")
-	if _, err := near.May(t.Context(), nil, nil, false); err != nil {
+	if _, err := near.May(nil, nil, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -159,7 +178,7 @@ func TestGuestsHaveCertificates(t *testing.T) {
 	g.Certified("app")
 	who := func(user, password, want string) {
 		t.Helper()
-		ctx, err := g.May(t.Context(), []byte(user), []byte(password), password != "")
+		ctx, err := g.May([]byte(user), []byte(password), password != "")
 		if err != nil {
 			if err.Error() != want {
 				t.Errorf("%v, want %s", err, want)
@@ -198,11 +217,11 @@ func TestGuestsAreUsers(t *testing.T) {
 		c.do("ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all")
 		app, appConn := ts.mustEnter(fmt.Sprintf("127.0.0.1:510%d", i))
 		other, otherConn := ts.mustEnter(fmt.Sprintf("127.0.0.1:520%d", i))
-		ctx, err := app.May(t.Context(), []byte("app"), []byte("pw"), true)
+		ctx, err := app.May([]byte("app"), []byte("pw"), true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.May(t.Context(), nil, nil, false); err != nil {
+		if _, err := other.May(nil, nil, false); err != nil {
 			t.Fatal(err)
 		}
 		list := c.do("CLIENT", "LIST").Text

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -21,13 +22,42 @@ import (
 // decided at once, and one that works in the background does so before Do returns. A node that does not lead sends the command to the node
 // that does, and waits for a leader as it does for its clients. Any goroutine may call Do.
 func (srv *Server) Do(ctx context.Context, args ...[]byte) (out []byte, err error) {
-	c := httpCall{call: srv.newCall(srv.group, 0, resp.RESP3, args), from: origin.Of(ctx)}
+	out, wait := srv.Begin(ctx, args)
+	if wait == nil {
+		return out, nil
+	}
+	return wait(ctx)
+}
+
+// Begin is Do for a caller that must not be held up, such as an event loop. If it returns wait, the command has not run, or its reply may not be sent yet:
+// wait does the rest of what Do does, and returns the reply. Begin keeps none of the args.
+func (srv *Server) Begin(ctx context.Context, args [][]byte) (out []byte, wait func(ctx context.Context) ([]byte, error)) {
+	c := &httpCall{call: srv.newCall(srv.group, 0, resp.RESP3, args), from: origin.Of(ctx)}
 	c.Rights = srv.accounts.rightsOf(ctx)
 	defer c.contain(&out)
 	if srv.stopping.Load() {
 		return resp.AppendError(nil, errShuttingDown), nil
 	}
-	if c.decide(); c.away {
+	c.decide()
+	if !c.away && !c.waits() {
+		return c.Out, nil
+	}
+	c.Args = cloned(args)
+	return nil, c.finish
+}
+
+func cloned(args [][]byte) [][]byte {
+	out := make([][]byte, len(args))
+	for i, a := range args {
+		out[i] = bytes.Clone(a)
+	}
+	return out
+}
+
+// finish does what Begin has left.
+func (c *httpCall) finish(ctx context.Context) (out []byte, err error) {
+	defer c.contain(&out)
+	if c.away {
 		return c.goElsewhere(ctx)
 	}
 	return c.send(ctx)
@@ -120,13 +150,18 @@ func (w worker) Origin() *origin.Origin { return w.from }
 // OutputLimit implements handler.Client.
 func (worker) OutputLimit() int64 { return math.MaxInt64 }
 
+// waits reports whether the reply of a command that has run must wait.
+func (c *httpCall) waits() bool {
+	keeper := &c.group.Keeper
+	return !c.refused && c.Reveals(&c.cmd.Command) && (!keeper.AckLeader.Load() || c.cmd.Flags&spec.Quorum != 0 || c.Quorum) && keeper.Withholds()
+}
+
 // send returns the reply of a command that has run, when it may be sent.
 func (c *httpCall) send(ctx context.Context) (out []byte, err error) {
-	keeper := &c.group.Keeper
-	if c.refused || !c.Reveals(&c.cmd.Command) || keeper.AckLeader.Load() && c.cmd.Flags&spec.Quorum == 0 && !c.Quorum {
+	if !c.waits() {
 		return c.Out, nil
 	}
-	known, err := keeper.Await(ctx, c.turn)
+	known, err := c.group.Await(ctx, c.turn)
 	switch {
 	case err != nil:
 		return nil, err

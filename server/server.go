@@ -336,18 +336,13 @@ func (u *User) Valid() bool {
 	return now != nil && now.On()
 }
 
-// as returns what makes contexts in which Do acts for a client at an address with these rights, or with those of default if r is nil.
-func (a *Accounts) as(r *users.Rights, addr string) func(context.Context) context.Context {
-	from, user := &origin.Origin{User: users.Default, Addr: addr}, a.user(r)
-	if r != nil {
-		from.User = r.Name
+// as returns a context in which Do acts for a client at an address with these rights, or with those of default if r is nil.
+func (a *Accounts) as(r *users.Rights, addr string) context.Context {
+	from, ctx := &origin.Origin{User: users.Default, Addr: addr}, context.Background()
+	if user := a.user(r); user != nil {
+		from.User, ctx = r.Name, user.In(ctx)
 	}
-	return func(ctx context.Context) context.Context {
-		if user != nil {
-			ctx = user.In(ctx)
-		}
-		return origin.With(ctx, from)
-	}
+	return origin.With(ctx, from)
 }
 
 // userKey is the key under which a context has its user.

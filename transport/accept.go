@@ -145,7 +145,7 @@ func (a acceptedStream) begin() {
 		return
 	}
 	if a.tls != nil {
-		c.useTLS(a.tls.server())
+		c.useTLS(a.tls.server(a.g.opts.HTTP2))
 	}
 	if !a.g.add(c) {
 		_ = a.nc.Close()

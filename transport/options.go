@@ -51,6 +51,8 @@ type Options struct {
 	LingerTime time.Duration
 	// LingerBytes is how much input is thrown away from CloseAfterFlush on. Zero means 4 MB.
 	LingerBytes int64
+	// HTTP2 has TLS connections agree on HTTP/2 with clients that offer it, and refuse those that offer only something else.
+	HTTP2 bool
 	// HandshakeTimeout bounds the time of a TLS handshake. Zero means 10 s.
 	HandshakeTimeout time.Duration
 

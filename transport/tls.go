@@ -60,7 +60,8 @@ type TLS struct {
 	mu      sync.Mutex // guards opts and the order of reloads
 	opts    TLSOptions
 	current atomic.Pointer[tls.Config]
-	expires atomic.Int64 // Unix seconds
+	http2   atomic.Pointer[tls.Config] // current, for connections that agree on HTTP/2
+	expires atomic.Int64               // Unix seconds
 }
 
 // Expires returns when the certificate in use, or one of its chain, expires.
@@ -98,7 +99,10 @@ func (t *TLS) load(o TLSOptions) error {
 	}
 	t.expires.Store(expiry.Of(conf.Certificates[0].Certificate...).Unix())
 	t.opts = o
+	http2 := conf.Clone()
+	http2.NextProtos = []string{"h2"}
 	t.current.Store(conf)
+	t.http2.Store(http2)
 	return nil
 }
 
@@ -164,11 +168,14 @@ func readPEM(what, file string) ([]byte, error) {
 func (t *TLS) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.server(), nil },
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.server(false), nil },
 	}
 }
 
 // server returns the configuration for one connection: the current one when its handshake begins.
-func (t *TLS) server() *tls.Config {
+func (t *TLS) server(http2 bool) *tls.Config {
+	if http2 {
+		return t.http2.Load()
+	}
 	return t.current.Load()
 }

@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"sync/atomic"
-	"time"
 
 	"limitdb/config"
 	"limitdb/internal/clock"
@@ -27,8 +25,8 @@ type Door struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Stopping *atomic.Bool
-	// As returns what makes contexts in which commands from an address have these rights; nil: those of default.
-	As func(r *users.Rights, addr string) func(context.Context) context.Context
+	// As returns a context in which commands from an address have these rights; nil: those of default.
+	As func(r *users.Rights, addr string) context.Context
 	// Certified returns the rights of the user that a client is by the name in its certificate, nil if there is none.
 	Certified func(name string) *users.Rights
 	// Connections, Rejected and Failures count connections, those above maxclients, and wrong passwords.
@@ -47,7 +45,6 @@ var (
 type Guest struct {
 	door   *Door
 	client clients.Client
-	conn   conn
 	knows  atomic.Pointer[auth.Attempt] // what it has given that was right; nil: nothing
 	name   atomic.Pointer[string]       // in its certificate; nil: it has none
 	last   atomic.Pointer[caller]       // of the last call
@@ -56,21 +53,20 @@ type Guest struct {
 // caller is who has made a call.
 type caller struct {
 	rights *users.Rights
-	as     func(context.Context) context.Context
+	as     context.Context
 }
 
 // Certified notes the name in the certificate that the guest has presented and that was verified.
 func (g *Guest) Certified(name string) { g.name.Store(&name) }
 
 // Enter lets a connection in, or returns why not. The guest then calls Leave once, when its connection is closed.
-func (d *Door) Enter(c net.Conn, tls bool) (*Guest, error) {
+func (d *Door) Enter(c transport.Conn) (*Guest, error) {
 	d.Connections.Add(1)
 	g := &Guest{door: d}
-	g.conn = conn{Conn: c, client: &g.client, tls: tls}
 	if d.Stopping.Load() {
 		return nil, clients.ErrStopped
 	}
-	d.Clients.Init(&g.client, &g.conn, d.Clock.Now())
+	d.Clients.Init(&g.client, c, d.Clock.Now())
 	g.client.Subs = new(pubsub.Subscriptions)
 	g.client.Authed.Store(d.Auth.Open() && !g.protected())
 	oldest, ok := d.Clients.Add(&g.client)
@@ -87,25 +83,24 @@ func (d *Door) Enter(c net.Conn, tls bool) (*Guest, error) {
 
 // Leave forgets the guest, whose connection is closed for a reason.
 func (g *Guest) Leave(reason error) {
-	g.conn.life.End(reason)
-	if g.door.Clients.Remove(&g.client, g.conn.life.Reason()) {
-		g.door.Auth.Leave(g.conn.RemoteAddr(), g.door.Clock.Now(), &g.conn, g.knows.Load() != nil)
+	if g.door.Clients.Remove(&g.client, reason) {
+		g.door.Auth.Leave(g.client.Conn.RemoteAddr(), g.door.Clock.Now(), g.client.Conn, g.knows.Load() != nil)
 	}
 }
 
 // protected reports whether protected mode refuses the guest.
 func (g *Guest) protected() bool {
-	return g.door.Settings.ProtectedMode.Get() && !clients.IsLocal(g.conn.RemoteAddr())
+	return g.door.Settings.ProtectedMode.Get() && !clients.IsLocal(g.client.Conn.RemoteAddr())
 }
 
 // May returns a context in which commands have the rights of whoever gives this name and this password, or why there are none. Without a
 // password, given is false: the guest is then the user whose name its certificate has or, if there is none, the user default.
-func (g *Guest) May(ctx context.Context, user, password []byte, given bool) (context.Context, error) {
+func (g *Guest) May(user, password []byte, given bool) (context.Context, error) {
 	d := g.door
 	if name := g.name.Load(); !given && name != nil {
 		if r := d.Certified(*name); r != nil {
 			g.enter(nil)
-			return g.as(ctx, r), nil
+			return g.as(r), nil
 		}
 	}
 	open := d.Auth.Open()
@@ -114,7 +109,7 @@ func (g *Guest) May(ctx context.Context, user, password []byte, given bool) (con
 	}
 	if !given && open {
 		g.enter(nil)
-		return g.as(ctx, d.Auth.Default()), nil
+		return g.as(d.Auth.Default()), nil
 	}
 	if !given {
 		return nil, ErrNoPassword
@@ -122,31 +117,31 @@ func (g *Guest) May(ctx context.Context, user, password []byte, given bool) (con
 	a := auth.NewAttempt(user, password)
 	if known := g.knows.Load(); known != nil && *known == *a {
 		if r := d.Auth.Right(a); r != nil {
-			return g.as(ctx, r), nil
+			return g.as(r), nil
 		}
 	}
 	r, err := g.guess(a)
 	if err != nil {
 		return nil, err
 	}
-	return g.as(ctx, r), nil
+	return g.as(r), nil
 }
 
 // as returns a context in which commands of the guest have these rights. CLIENT LIST shows whose they are, and the guest is closed if that
 // user is deleted.
-func (g *Guest) as(ctx context.Context, r *users.Rights) context.Context {
+func (g *Guest) as(r *users.Rights) context.Context {
 	last := g.last.Load()
 	if last == nil || last.rights != r {
 		last = &caller{r, g.door.As(r, g.client.Addr())}
 		g.last.Store(last)
 		g.client.User.Store(r)
 	}
-	return last.as(ctx)
+	return last.as
 }
 
 // guess is May for a password that was not right before. Wrong ones cost time, as those of AUTH do.
 func (g *Guest) guess(a *auth.Attempt) (*users.Rights, error) {
-	d, from, now := g.door, g.conn.RemoteAddr(), g.door.Clock.Now()
+	d, from, now := g.door, g.client.Conn.RemoteAddr(), g.door.Clock.Now()
 	known := d.Auth.Knows(from, now)
 	if !known && !d.Auth.TurnNow(now, from) {
 		return nil, ErrGuesses
@@ -165,7 +160,7 @@ func (g *Guest) guess(a *auth.Attempt) (*users.Rights, error) {
 // enter notes that the guest may decide; a is what it has given.
 func (g *Guest) enter(a *auth.Attempt) {
 	if a != nil {
-		g.door.Auth.Enter(g.conn.RemoteAddr(), g.door.Clock.Now(), g.knows.Swap(a) != nil)
+		g.door.Auth.Enter(g.client.Conn.RemoteAddr(), g.door.Clock.Now(), g.knows.Swap(a) != nil)
 	}
 	if !g.client.Authed.Load() {
 		g.door.Clients.Authenticated(&g.client, true)
@@ -187,56 +182,3 @@ func (g *Guest) Holds(bytes int64) {
 	g.client.QueryMemory.Store(bytes)
 	g.client.Charge()
 }
-
-// conn is a guest's connection as the set of clients sees it. Only its owner reads and writes it.
-type conn struct {
-	net.Conn
-	client *clients.Client
-	life   transport.Life
-	tls    bool
-}
-
-// Close implements transport.Conn. The owner finds its connection closed.
-func (c *conn) Close(reason error) bool {
-	if !c.life.End(reason) {
-		return false
-	}
-	_ = c.Conn.Close() // it is closed either way
-	return true
-}
-
-// CloseAfterFlush implements transport.Conn.
-func (c *conn) CloseAfterFlush(reason error) { c.Close(reason) }
-
-// Life implements transport.Conn.
-func (c *conn) Life() *transport.Life { return &c.life }
-
-// Write implements transport.Conn. A guest gets nothing that it has not asked for.
-func (c *conn) Write([]byte) {}
-
-// Pending implements transport.Conn: the owner bounds what is unsent.
-func (c *conn) Pending() int64 { return 0 }
-
-// Queue implements transport.Conn.
-func (c *conn) Queue() (buffers, memory int64) { return 0, 0 }
-
-// Progress implements transport.Conn.
-func (c *conn) Progress() int64 { return c.client.LastActive.Load() }
-
-// Wake implements transport.Conn: a guest does not wait.
-func (c *conn) Wake() {}
-
-// Turn implements transport.Conn.
-func (c *conn) Turn() time.Duration { return 0 }
-
-// Yield implements transport.Conn.
-func (c *conn) Yield() {}
-
-// Loop implements transport.Conn: the connection is in no event loop.
-func (c *conn) Loop() int { return -1 }
-
-// FD implements transport.Conn.
-func (c *conn) FD() int { return -1 }
-
-// TLS implements transport.Conn.
-func (c *conn) TLS() bool { return c.tls }

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"sync"
 	"time"
 
 	"limitdb/config"
 	"limitdb/envoyrls"
-	"limitdb/server"
 	"limitdb/transport"
 )
 
@@ -19,72 +16,58 @@ import (
 type grpcPort struct {
 	registry *config.Registry
 	set      *config.Settings
-	log      *slog.Logger
-	server   *server.Server
-	tls      *transport.TLS
-	ready    func() error
 	grpc     *envoyrls.Server
 	ports    ports
 }
 
 // listenGRPC opens the gRPC port, unless it is 0.
-func (p *process) listenGRPC(background *sync.WaitGroup) error {
+func (p *process) listenGRPC(ctx context.Context, background *sync.WaitGroup) error {
 	if p.set.GRPCPort.Get() == 0 {
 		return nil
 	}
-	rls := &grpcPort{registry: p.registry, set: p.set, log: p.log, server: p.server, tls: p.tls, ready: p.ready}
-	if err := rls.listen(background); err != nil {
+	rls := &grpcPort{registry: p.registry, set: p.set}
+	options := p.transportOptions()
+	options.Refusal = nil // it is of RESP
+	rls.grpc = envoyrls.New(envoyrls.Options{
+		Begin: p.server.Begin, Ready: p.ready, Now: p.clock.Now, Headers: rls.headers, Reflection: p.set.GRPCReflection.Get(), Log: p.log,
+		Enter: func(c transport.Conn) (envoyrls.Guest, error) { return p.server.Guests().Enter(c) },
+		Longest: func() (word, all int64) {
+			return p.set.ProtoMaxBulkLen.Get(), p.set.ClientQueryBufferLimit.Get()
+		},
+	}, options)
+	if err := rls.listen(p.tls); err != nil {
 		return err
 	}
+	background.Go(func() { every(ctx, envoyrls.TickEvery, rls.grpc.Tick) })
 	p.rls = rls
 	return nil
 }
 
 // endpoints returns the endpoints of the port.
 func (p *grpcPort) endpoints() ([]endpoint, error) {
-	return endpoints(p.set.GRPCAddrs(), p.set.GRPCPort.Get(), 0)
+	plain, secure := p.set.GRPCPort.Get(), int64(0)
+	if p.set.GRPCTLS.Get() {
+		plain, secure = secure, plain
+	}
+	return endpoints(p.set.GRPCAddrs(), plain, secure)
 }
 
 // listen opens the port, and follows changes of the settings from then on.
-func (p *grpcPort) listen(background *sync.WaitGroup) error {
+func (p *grpcPort) listen(tls *transport.TLS) error {
 	want, err := p.endpoints()
 	if err != nil {
 		return fmt.Errorf("grpc-port: %w", err)
 	}
-	o := envoyrls.Options{
-		Do: p.server.Do, Ready: p.ready, Headers: p.headers, Reflection: p.set.GRPCReflection.Get(), Log: p.log,
-		Enter: func(c net.Conn) (envoyrls.Guest, error) { return p.server.Guests().Enter(c, p.set.GRPCTLS.Get()) },
-		Longest: func() (word, all int64) {
-			return p.set.ProtoMaxBulkLen.Get(), p.set.ClientQueryBufferLimit.Get()
-		},
-	}
-	if p.set.GRPCTLS.Get() {
-		o.TLS = p.tls.Config()
-	}
-	g := envoyrls.New(o)
-	p.ports = ports{group: grpcListener{g}}
+	p.ports = ports{group: p.grpc, tls: tls}
 	if err := p.ports.listen(want); err != nil {
-		return taken(err, "--grpc-port N (0 for none)")
+		return taken(fmt.Errorf("grpc port: %w", err), "--grpc-port N (0 for none)")
 	}
-	if len(g.Addrs()) == 0 {
+	if len(p.grpc.Addrs()) == 0 {
 		return errors.New("grpc-port: the machine has none of the addresses in " + p.bind().Name())
 	}
-	p.grpc = g
 	p.registry.OnChange(p.portsChanged, p.bind())
-	background.Go(func() {
-		if err := g.Serve(); err != nil {
-			p.log.Error("the gRPC port has failed", "err", err)
-		}
-	})
 	return nil
 }
-
-// grpcListener makes the gRPC port a listener.
-type grpcListener struct{ *envoyrls.Server }
-
-func (g grpcListener) Listen(_, addr string, _ *transport.TLS) error { return g.Add(addr) }
-
-func (g grpcListener) Unlisten(addr string) { g.Remove(addr) }
 
 // bind returns the directive with the addresses of the port.
 func (p *grpcPort) bind() *config.Words {

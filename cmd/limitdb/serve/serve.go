@@ -141,7 +141,7 @@ func (p *process) run() (err error) {
 	if err := p.listenHTTP(&background); err != nil {
 		return err
 	}
-	if err := p.listenGRPC(&background); err != nil {
+	if err := p.listenGRPC(ctx, &background); err != nil {
 		return err
 	}
 	if err := p.listen(); err != nil {
@@ -410,7 +410,11 @@ func keepAlive(d time.Duration) time.Duration {
 
 // live returns an error if the server makes no progress; the error names what is stuck.
 func (p *process) live() error {
-	if stuck := p.group.Stuck(); stuck > server.StuckAfter {
+	stuck := p.group.Stuck()
+	if p.rls != nil {
+		stuck = max(stuck, p.rls.grpc.Stuck())
+	}
+	if stuck > server.StuckAfter {
 		return fmt.Errorf("an event loop has made no progress for %v", time.Duration(stuck).Round(time.Second))
 	}
 	return p.server.Live()
