@@ -96,8 +96,8 @@ var onlyIn = map[string]string{
 	"github.com/prometheus/client_golang": "observe",
 	"github.com/tidwall/redcon":           "resp",
 	"github.com/yuin/gopher-lua":          "script",
-	"google.golang.org/grpc":              "envoyrls bench",
-	"github.com/envoyproxy":               "envoyrls bench",
+	"google.golang.org/grpc":              "bench",
+	"github.com/envoyproxy":               "bench",
 	"github.com/spf13/cobra":              "cmd bench",
 	"go.yaml.in/yaml/v3":                  "rules",
 }

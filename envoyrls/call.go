@@ -71,7 +71,7 @@ func (x *session) begin(stream uint32, ended bool) {
 		x.out = appendReset(x.out, stream, protocolError)
 		return
 	}
-	if x.leaving == leaves || len(x.calls)+x.waiting >= maxStreams {
+	if x.leaving == leaves || len(x.calls)+x.lost >= maxStreams {
 		x.out = appendReset(x.out, stream, refusedStream)
 		return
 	}
@@ -263,7 +263,6 @@ func (c *call) decide(message []byte) *failure {
 	}
 	ctx, cancel := context.WithTimeout(c.as, patience)
 	c.cancel = cancel
-	c.x.waiting++
 	c.x.s.waits.Go(func() {
 		defer cancel()
 		reply, err := wait(ctx)
@@ -277,9 +276,9 @@ func (c *call) decide(message []byte) *failure {
 
 // land answers a call that has waited.
 func (x *session) land(l landed) {
-	x.waiting--
 	c := l.c
 	if x.calls[c.id] != c {
+		x.lost--
 		return
 	}
 	c.cancel = nil
@@ -410,6 +409,7 @@ func (c *call) forget() {
 	c.x.held -= c.held
 	if c.cancel != nil {
 		c.cancel()
+		c.x.lost++
 	}
 	if c.to == toWatch && c.health != 0 {
 		c.x.watches.Add(-1)

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -196,9 +197,11 @@ func TestAsk(t *testing.T) {
 	if got, want := describe(out, err), `OK; OK 3/MINUTE "ip" 2 left, 40 s; RateLimit-Limit: 3; RateLimit-Remaining: 2; RateLimit-Reset: 40`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	p.mu.Lock()
 	if p.ran[0] != "RL.ENVOY edge 1 1 ip a HITS 2" {
 		t.Errorf("ran %q", p.ran)
 	}
+	p.mu.Unlock()
 	p.guest.until(t, "after the call", func() bool { return p.guest.waits == 0 && p.guest.holds == 0 })
 }
 
@@ -242,10 +245,12 @@ func TestAuthorization(t *testing.T) {
 		}
 	}
 	want := []string{"nothing", "alice:secret", "default:secret", "default:secret", "nothing", "nothing", "nothing"}
+	p.guest.mu.Lock()
 	if strings.Join(p.guest.asked, " ") != strings.Join(want, " ") {
 		t.Errorf("asked %q, want %q", p.guest.asked, want)
 	}
 	p.guest.denies = errors.New("the user or the password is wrong")
+	p.guest.mu.Unlock()
 	if _, err := c.ShouldRateLimit(patient(t), ask("edge", 0, desc())); status.Code(err) != codes.Unauthenticated || p.commands() != 7 {
 		t.Errorf("denied: %v, and %d commands", err, p.commands())
 	}
@@ -427,7 +432,9 @@ func TestHealth(t *testing.T) {
 	p := open(t, func(o *Options) {
 		o.Ready = func() error { mu.Lock(); defer mu.Unlock(); return why }
 	})
+	p.guest.mu.Lock()
 	p.guest.denies = errors.New("no password is needed for this")
+	p.guest.mu.Unlock()
 	c := healthpb.NewHealthClient(p.dial(insecure.NewCredentials()))
 	for _, service := range []string{"", "envoy.service.ratelimit.v3.RateLimitService"} {
 		if out, err := c.Check(patient(t), &healthpb.HealthCheckRequest{Service: service}); err != nil || out.Status != healthpb.HealthCheckResponse_SERVING {
@@ -466,7 +473,7 @@ func TestReflection(t *testing.T) {
 		err = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{
 			FileContainingSymbol: "envoy.service.ratelimit.v3.RateLimitService",
 		}})
-		if err == nil {
+		if err == nil || errors.Is(err, io.EOF) { // the call may be over already
 			_, err = stream.Recv()
 		}
 		if on != (err == nil) || !on && status.Code(err) != codes.Unimplemented {
@@ -599,9 +606,11 @@ func TestCertificate(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		p.guest.mu.Lock()
 		if got := strings.Join(p.guest.names, " "); got != c.want {
 			t.Errorf("%v: %q", c.auth, got)
 		}
+		p.guest.mu.Unlock()
 	}
 }
 

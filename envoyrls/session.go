@@ -38,7 +38,7 @@ type session struct {
 	last    uint32 // the stream that was opened last
 	partial int    // calls whose message is not whole
 	oldest  *call  // the one that began first; nil: to be looked for
-	waiting int    // calls with a goroutine
+	lost    int    // calls that are over, and have a goroutine
 	spare   *call  // a call that is over, for the next one
 
 	// The output.
@@ -227,14 +227,16 @@ func (x *session) look() {
 	if x.watches.Load() > 0 {
 		x.tellHealth()
 	}
-	switch silent := x.now - x.heard.Load(); {
+	heard := x.heard.Load()
+	if heard >= x.pinged {
+		x.pinged = 0
+	}
+	switch {
 	case x.s.stopping.Load() && x.leaving == stays:
 		x.leave()
-	case x.pinged != 0 && x.heard.Load() >= x.pinged:
-		x.pinged = 0
 	case x.pinged != 0 && x.now-x.pinged >= int64(pingWait):
 		x.conn.Close(errSilent)
-	case x.pinged == 0 && silent >= int64(pingEvery) && x.settled:
+	case x.pinged == 0 && x.now-heard >= int64(pingEvery) && x.settled:
 		x.pinged = x.now
 		x.out = appendPing(x.out, 0, []byte("limitdb?"))
 	}
@@ -559,6 +561,8 @@ func (x *session) decode(block []byte) {
 	case stream > x.last:
 		x.last = stream
 		x.begin(stream, x.openEnd)
+	case !x.openEnd: // else the end of a call that was answered before
+		x.broken(streamClosed)
 	}
 }
 

@@ -161,7 +161,7 @@ func (c *httpCall) send(ctx context.Context) (out []byte, err error) {
 	if !c.waits() {
 		return c.Out, nil
 	}
-	known, err := c.group.Await(ctx, c.turn)
+	known, err := c.group.Keeper.Await(ctx, c.turn)
 	switch {
 	case err != nil:
 		return nil, err
