@@ -87,5 +87,6 @@ func FuzzSnapshot(f *testing.F) {
 		if again := AppendSnapshot(nil, d); !bytes.Equal(again, b) {
 			t.Fatalf("%x is %+v, which is %x", b, d, again)
 		}
+		Next(d, Facts{})
 	})
 }
