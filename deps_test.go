@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"rules":       {"limit", "internal"},
 	"transport":   {"internal"},
 	"hold":        {},
-	"groups":      {"resp"},
+	"groups":      {"resp", "internal"},
 	"engine":      {"hold", "limit", "internal"},
 	"persistence": {"engine", "limit", "internal"},
 	"replication": {"engine", "limit", "internal"},
