@@ -126,6 +126,9 @@ func newAccessParser(o TraceOptions) (*accessParser, error) {
 		}
 		p.cost = accessField(f)
 	}
+	if o.Actual != "" {
+		return nil, errors.New("an access log does not say when a cost was known: use a CSV or JSON lines")
+	}
 	if o.Time != "" {
 		return nil, errors.New("the time of an access log is its own: no field can be chosen")
 	}

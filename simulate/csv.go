@@ -21,8 +21,10 @@ const maxColumns = 1024
 type csvParser struct {
 	key     key
 	unit    Unit
-	time    int   // columns, from 0
-	cost    int   // -1 means none
+	time    int // columns, from 0
+	cost    int // -1 means none
+	actual  int // -1 means none, as does took
+	took    int
 	keys    []int // in the order of the key
 	last    int   // the last column that is needed
 	columns []string
@@ -85,7 +87,19 @@ func (p *csvParser) find(o TraceOptions, names []string, header bool) (err error
 		}
 		p.keys = append(p.keys, c)
 	}
-	p.last = max(p.time, 0)
+	p.actual, p.took = -1, -1
+	for _, of := range [...]struct {
+		name string
+		at   *int
+	}{{o.Actual, &p.actual}, {o.Took, &p.took}} {
+		if of.name == "" {
+			continue
+		}
+		if *of.at, err = column(names, of.name, 0, nil); err != nil {
+			return err
+		}
+	}
+	p.last = max(p.time, p.actual, p.took)
 	for _, c := range p.keys {
 		p.last = max(p.last, c)
 	}
@@ -153,6 +167,9 @@ func (p *csvParser) parse(line []byte, req *Request) (err error) {
 		if cost := p.bytes(strings.TrimSpace(p.columns[p.cost])); len(cost) > 0 {
 			req.Cost, err = parseCost(cost)
 		}
+	}
+	if err == nil && p.actual >= 0 {
+		err = req.estimated(p.bytes(strings.TrimSpace(p.columns[p.actual])), p.bytes(strings.TrimSpace(p.columns[p.took])))
 	}
 	return err
 }

@@ -26,6 +26,7 @@ var goldens = []struct {
 	{"access.log", TraceOptions{}, []string{"gcra 10/m burst 3", "gcra 20/m", "gcra 1000/h", "gcra 0/s"}},
 	{"costs.csv", TraceOptions{}, []string{"gcra 20/10s", "gcra 100/m burst 40"}},
 	{"nested.jsonl", TraceOptions{Key: []string{"http.ip", "http.path"}}, []string{"gcra 2/s burst 1"}},
+	{"held.csv", TraceOptions{Key: []string{"tenant"}, Cost: "estimate", Actual: "used", Took: "took"}, []string{"fixed 100/m first", "gcra 100/m", "log 100/m", "fixed 0/m"}},
 }
 
 func replayGolden(t *testing.T, i int) *Result {
@@ -51,9 +52,15 @@ func replayGolden(t *testing.T, i int) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if goldens[i].o.Actual != "" {
+		if err := r.Hold(10 * second); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := Run(trace, r, RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	r.Settle()
 	return r.Result()
 }
 

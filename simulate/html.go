@@ -54,6 +54,7 @@ func (r *Result) WriteHTML(w io.Writer, p Page) error {
 			view.Panels = append(view.Panels, panel(&o, len(view.Panels) < maxOpen))
 		}
 	}
+	view.Holds = len(r.Limits) > 0 && r.Limits[0].Holds != nil
 	view.Left = max(0, len(r.Limits)-maxPanels)
 	return t.Execute(w, view)
 }
@@ -85,6 +86,7 @@ type pageView struct {
 	Strips   template.HTML
 	Panels   []pagePanel
 	Left     int
+	Holds    bool
 }
 
 type pageHead struct {

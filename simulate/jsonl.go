@@ -18,12 +18,14 @@ type jsonParser struct {
 	times    []string // names of the time; the first that exists counts
 	keys     []string
 	cost     string
+	actual   string // "" means none, as does took
+	took     string
 	values   [][]byte // of keys
 	optional bool
 }
 
 func newJSONParser(o TraceOptions) *jsonParser {
-	p := &jsonParser{unit: o.Unit, times: timeNames(), keys: []string{"key"}, cost: "cost"}
+	p := &jsonParser{unit: o.Unit, times: timeNames(), keys: []string{"key"}, cost: "cost", actual: o.Actual, took: o.Took}
 	if o.Time != "" {
 		p.times = []string{o.Time}
 	}
@@ -81,7 +83,18 @@ func (p *jsonParser) parse(line []byte, req *Request) error {
 	if cost != nil {
 		req.Cost, err = parseCost(cost)
 	}
-	return err
+	if err != nil || p.actual == "" {
+		return err
+	}
+	actual, err := member(members, p.actual)
+	if err != nil {
+		return errActual
+	}
+	took, err := member(members, p.took)
+	if err != nil {
+		return errTook
+	}
+	return req.estimated(actual, took)
 }
 
 // member returns the value of a member: the text of a string, or the digits of a number. It returns nil if

@@ -72,7 +72,9 @@ const pageTemplate = pageTop + `<ul>
 The trace is replayed as it is: the denied do not come back later than they did.</p>
 <p><b>Affected</b> are callers who were denied at least once. The <b>peak</b> is the most that one caller was admitted in any
 window of the given length, wherever it begins. Medians are to three digits.</p>
-</footer>
+{{if .Holds}}<p>A request takes its estimate, which is <b>held</b> until its cost is known: what was too much is <b>returned</b>, as far as it still counts, and what was too
+little is charged, also <b>over</b> the limit. <b>Expired</b> are requests whose cost was not known in time. The peak is of estimates.</p>
+{{end}}</footer>
 </body>
 </html>
 `

@@ -14,6 +14,8 @@ type Replay struct {
 	index     map[string]uint32 // of callers, by key
 	callers   pages[caller]
 	decisions []limit.Decision
+	held      estimates
+	holdTTL   int64 // 0: nothing is held
 	timeline  timeline
 	demand    demand
 
@@ -71,6 +73,7 @@ func (r *Replay) Add(req *Request) []limit.Decision {
 		r.lateMost = max(r.lateMost, less(r.now, req.Time))
 	}
 	r.now = max(r.now, req.Time)
+	r.settleUntil(r.now)
 	r.requests++
 	r.cost += uint64(req.Cost)
 	r.plain = r.plain && req.Cost == 1
@@ -97,6 +100,9 @@ func (r *Replay) Add(req *Request) []limit.Decision {
 			r.timeline.denied[i][bucket]++
 		}
 	}
+	if req.Held && r.holdTTL > 0 {
+		r.hold(n, req)
+	}
 	return r.decisions
 }
 
@@ -122,6 +128,7 @@ type lane struct {
 	never    uint64 // denials without a time to come back
 	waits    durations
 	delays   durations // of requests that were admitted after a wait
+	holds    *Holds    // nil if nothing is held
 	errors   uint64
 	err      error // the first error
 	peak     uint64
@@ -151,9 +158,7 @@ func (l *lane) decide(n uint32, now, cost int64, d *limit.Decision) {
 	}
 	if err != nil {
 		*d = limit.Decision{}
-		if l.errors++; l.err == nil {
-			l.err = err
-		}
+		l.fail(err)
 		return
 	}
 	if next != nil {
@@ -166,6 +171,13 @@ func (l *lane) decide(n uint32, now, cost int64, d *limit.Decision) {
 	}
 	if l.held += cap(s.state) + cap(s.window.buf) - before; l.held > l.sweepAt {
 		l.sweep(now)
+	}
+}
+
+// fail counts what the limit could not decide.
+func (l *lane) fail(err error) {
+	if l.errors++; l.err == nil {
+		l.err = err
 	}
 }
 

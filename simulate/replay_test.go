@@ -239,9 +239,9 @@ func TestMemoryIsThatOfCallers(t *testing.T) {
 		}
 	}
 	add(0, 2*callers)
-	before := heap()
+	before := liveHeap()
 	add(2*callers, rounds*callers)
-	after := heap()
+	after := liveHeap()
 	each := float64(after) / callers
 	t.Logf("%.0f bytes a caller after 2 requests of each, %.0f after %d", float64(before)/callers, each, rounds)
 	if after > before+before/5 {
@@ -253,7 +253,7 @@ func TestMemoryIsThatOfCallers(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-func heap() uint64 {
+func liveHeap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

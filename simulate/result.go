@@ -60,6 +60,9 @@ type Outcome struct {
 	PeakAt time.Time `json:"peak_at"`
 	Window int64     `json:"window_ns"`
 
+	// Holds is what was held, of a trace that says what each request has cost in the end; nil for others.
+	Holds *Holds `json:"holds,omitempty"`
+
 	// Errors counts requests that the limit could not decide. Error is the first error.
 	Errors uint64 `json:"errors"`
 	Error  string `json:"error,omitempty"`
@@ -135,7 +138,8 @@ func (r *Replay) outcome(l *lane) Outcome {
 		Wait: l.waits.times(), Never: l.never, Delay: l.delays.times(),
 		Peak: l.peak, PeakAt: timeAt(l.peakAt), Window: l.period,
 		Errors: l.errors, Top: r.top(l),
-		max: l.limit.Max,
+		max:   l.limit.Max,
+		Holds: l.holds,
 	}
 	// "GCRA 100/m BURST 20" is GCRA BURST 20, at 100.
 	words := strings.Fields(o.Limit)

@@ -70,6 +70,10 @@ func (r *Result) rows() [][]string {
 	if !r.plain {
 		head = append(head, "denied cost", "")
 	}
+	holds := len(r.Limits) > 0 && r.Limits[0].Holds != nil
+	if holds {
+		head = append(head, "held", "returned", "over", "expired")
+	}
 	head = append(head, "peak", "in any")
 	rows := [][]string{head}
 	for _, o := range r.Limits {
@@ -85,6 +89,9 @@ func (r *Result) rows() [][]string {
 		}
 		if !r.plain {
 			row = append(row, thousands(o.DeniedCost), percent(share(o.DeniedCost, r.Cost)))
+		}
+		if h := o.Holds; holds {
+			row = append(row, thousands(h.Estimated), thousands(h.Returned), thousands(h.Over), thousands(h.Expired))
 		}
 		rows = append(rows, append(row, thousands(o.Peak), duration(o.Window)))
 	}

@@ -21,6 +21,10 @@ type Request struct {
 	// Values are those of the fields of TraceOptions.Key; nil for one that an Optional trace lacks here. They are
 	// valid as long as Key.
 	Values [][]byte
+	// Held says that Cost is an estimate: Actual is what the request has cost, which was known Took ns later. Actual is less than 0 if it
+	// never was.
+	Held         bool
+	Actual, Took int64
 }
 
 // Format is the format of a trace's lines.
@@ -82,6 +86,9 @@ type TraceOptions struct {
 	Time string
 	// Cost is the name of the field with the cost. "" means the third column or "cost", if it exists.
 	Cost string
+	// Actual is the name of the field with the actual cost of a request, for which Cost is then an estimate, and Took that of how long it took
+	// until it was known, in ms or with a unit. "" means that all costs are known at once. If a line lacks its actual cost, that was never known.
+	Actual, Took string
 	// Unit is the unit of times that are numbers.
 	Unit Unit
 }
@@ -132,9 +139,13 @@ func NewTrace(r io.Reader, o TraceOptions) (*Trace, error) {
 
 // begin makes the parser, and reads the header of a CSV.
 func (t *Trace) begin(o TraceOptions) (err error) {
-	switch t.format {
-	case Auto:
+	if t.format == Auto {
 		return errors.New("the first lines do not show the format: set it to csv, json or access")
+	}
+	if (o.Actual == "") != (o.Took == "") {
+		return errNoTook
+	}
+	switch t.format {
 	case JSON:
 		t.parser = newJSONParser(o)
 	case AccessLog:
@@ -209,7 +220,7 @@ func (t *Trace) Next(req *Request) error {
 			return err
 		}
 		t.line++
-		req.Cost = 1
+		req.Cost, req.Held = 1, false
 		if err == nil {
 			err = t.parser.parse(line, req)
 		}

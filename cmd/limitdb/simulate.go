@@ -28,6 +28,7 @@ type simulation struct {
 	strict, json       bool
 	quiet              bool
 	html               string
+	holdTTL            string
 	rules, namespace   string
 	fields             []string
 }
@@ -69,6 +70,9 @@ ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
 	f.BoolVar(&s.trace.Anonymous, "anonymous", false, "take - and an empty field for a caller, and with --rules for a value")
 	f.StringVar(&s.trace.Time, "time", "", "the field with the time (default the first column, or time, timestamp, ts, @timestamp)")
 	f.StringVar(&s.trace.Cost, "cost", "", "the field with the cost (default the third column, or cost)")
+	f.StringVar(&s.trace.Actual, "actual", "", "the field with the actual cost; the cost above is then an estimate, held until the\nactual one is known")
+	f.StringVar(&s.trace.Took, "took", "", "with --actual, the field with the time until it was known, in ms or with a unit")
+	f.StringVar(&s.holdTTL, "hold-ttl", "1h", "with --actual, for how long an estimate is held")
 	f.StringVar(&s.unit, "unit", "auto", "the unit of times that are numbers: auto, s, ms, us or ns")
 	f.BoolVar(&s.strict, "strict", false, "end at the first line that is not a request")
 	f.BoolVar(&s.json, "json", false, "print the result as JSON")
@@ -83,6 +87,9 @@ func (s *simulation) run(cmd *cobra.Command, files []string) (err error) {
 		if replay, err = s.replay(); err != nil {
 			return cli.UsageError(err)
 		}
+	}
+	if err = s.hold(replay); err != nil {
+		return cli.UsageError(err)
 	}
 	if s.trace.Format, err = simulate.ParseFormat(s.format); err != nil {
 		return cli.UsageError(err)
@@ -121,6 +128,7 @@ func (s *simulation) run(cmd *cobra.Command, files []string) (err error) {
 		}
 	}
 	bar.close()
+	replay.Settle()
 	result := replay.Result()
 	if result.Requests == 0 && first == nil {
 		return fmt.Errorf("no request of %s has a caller: the fields of the key are empty or \"-\" (--anonymous makes that a caller)", about(files))
@@ -154,6 +162,23 @@ func (s *simulation) replay() (*simulate.Replay, error) {
 		return nil, errors.New("give a --limit, such as --limit \"gcra 100/m burst 20\", or a --sweep")
 	}
 	return simulate.NewReplay(limits)
+}
+
+// hold has the replay hold estimates, if the trace has actual costs.
+func (s *simulation) hold(replay *simulate.Replay) error {
+	switch {
+	case (s.trace.Actual == "") != (s.trace.Took == ""):
+		return errors.New("--actual, what a request has cost, and --took, when that was known, go together")
+	case s.trace.Actual == "":
+		return nil
+	case replay == nil:
+		return errors.New("--actual works with limits, not with --rules")
+	}
+	ttl, err := limit.ParseTime([]byte(s.holdTTL))
+	if err != nil {
+		return fmt.Errorf("--hold-ttl: %w", err)
+	}
+	return replay.Hold(ttl)
 }
 
 // parseUnit parses the unit of times that are numbers.

@@ -131,3 +131,63 @@ func TestSimulateOneCallerForAll(t *testing.T) {
 		t.Errorf("status %d\n%s", status, out)
 	}
 }
+
+// The example of docs/simulate.md with costs that are known afterwards prints what the page says.
+func TestSimulateGuide(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "simulate.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(page), "```csv tokens.csv\n")
+	trace, rest, more := strings.Cut(rest, "```\n")
+	_, rest, begins := strings.Cut(rest, "```\n$ limitdb simulate ")
+	command, rest, _ := strings.Cut(rest, "\n")
+	want, _, ends := strings.Cut(rest, "```\n")
+	if !ok || !more || !begins || !ends {
+		t.Fatal("the page has no such example")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tokens.csv"), []byte(trace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var args []string
+	for i, part := range strings.Split(command, `"`) { // every second one is quoted
+		if i%2 == 1 {
+			args = append(args, part)
+		} else {
+			args = append(args, strings.Fields(part)...)
+		}
+	}
+	args[len(args)-1] = filepath.Join(dir, args[len(args)-1])
+	if out, errOut, status := simulateRun(t, "", args...); status != 0 || out != want {
+		t.Errorf("status %d, %s\n%s\nwant\n%s", status, errOut, out, want)
+	}
+}
+
+func TestSimulateActualCosts(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--actual", "4"}, "go together"},
+		{[]string{"--took", "4"}, "go together"},
+		{[]string{"--actual", "4", "--took", "5", "--hold-ttl", "x"}, "--hold-ttl: "},
+		{[]string{"--actual", "4", "--took", "5", "--hold-ttl", "2h"}, "at most 1 hour"},
+		{[]string{"--actual", "4", "--took", "5", "--limit", "gcra 1/s block 1m"}, "with BLOCK"},
+	} {
+		if _, errOut, status := simulateRun(t, "0,a,1,1,1\n", append(test.args, "--limit", "gcra 1/s", "-")...); status != 2 || !strings.Contains(errOut, test.want) {
+			t.Errorf("%q: status %d, %s, want %s", test.args, status, errOut, test.want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte("{version: 1, namespaces: {n: [{name: r, limit: 1/s}]}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errOut, status := simulateRun(t, "0,a\n", "--rules", file, "--actual", "4", "--took", "5", "-"); status != 2 || !strings.Contains(errOut, "not with --rules") {
+		t.Errorf("status %d, %s", status, errOut)
+	}
+	out, errOut, status := simulateRun(t, "0,a,5,2,1s\n2,a,8,8,0\n", "--limit", "fixed 10/h first", "--json", "--actual", "4", "--took", "5", "-")
+	if status != 0 || !strings.Contains(out, `"returned": 3`) || !strings.Contains(out, `"denied": 0`) {
+		t.Errorf("status %d, %s\n%s", status, errOut, out)
+	}
+}
