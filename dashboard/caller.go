@@ -20,6 +20,10 @@ type caller struct {
 	Level     int64  `json:"level"`
 	ResetsIn  int64  `json:"resets_in_ms"`
 	Memory    int64  `json:"memory"`
+	// Holds is how many holds are live, and Held how much they hold. HeldIDs are those of them that the server has listed.
+	Holds   int64    `json:"holds"`
+	Held    int64    `json:"held"`
+	HeldIDs []heldID `json:"held_ids,omitempty"`
 	// Rule is nil for a key that a client named. Rules has what all rules make of a request of the caller, and Fields that request; if Rules is nil,
 	// NoRules says why.
 	Rule    *ruleCaller `json:"rule,omitempty"`
@@ -32,6 +36,53 @@ type caller struct {
 	Denials []denial `json:"denials"`
 	// NoDenials says why there are none, "" if there may be some.
 	NoDenials string `json:"no_denials,omitempty"`
+}
+
+// heldID is a hold that is live.
+type heldID struct {
+	Text   string `json:"text"`
+	Amount int64  `json:"amount"`
+	Left   int64  `json:"left_ms"` // of its time
+	Limit  string `json:"limit"`
+}
+
+// maxHolds is how many ids of a key the page asks for, and maxHeldLimits of how many limits of a caller it asks what they hold.
+const (
+	maxHolds      = "200"
+	maxHeldLimits = 20
+)
+
+// holds returns the holds of a key that are live, of the first that the server lists.
+func (do Commands) holds(ctx context.Context, key string) []heldID {
+	v, err := do.ask(ctx, "RL.HOLDS", key, "COUNT", maxHolds)
+	if err != nil {
+		return nil
+	}
+	var all []heldID
+	for _, e := range v.Elems {
+		if len(e.Elems) >= 5 && e.Elems[1].Text == "held" {
+			all = append(all, heldID{rules.KeyText(e.Elems[0].Text), e.Elems[2].Int, e.Elems[3].Int, e.Elems[4].Text})
+		}
+	}
+	return all
+}
+
+// heldBy notes how much is held of each limit of a caller.
+func (do Commands) heldBy(ctx context.Context, t *tried) {
+	asked := 0
+	for i := range t.Rules {
+		for j := range t.Rules[i].Limits {
+			l := &t.Rules[i].Limits[j]
+			key, ok := keyOf(l.ID)
+			if !ok || asked == maxHeldLimits {
+				continue
+			}
+			asked++
+			if v, err := do.ask(ctx, "RL.INFO", key); err == nil && !v.Null {
+				l.Held = fieldsOf(v).int("held")
+			}
+		}
+	}
 }
 
 // ruleCaller is a caller of a rule.
@@ -144,11 +195,17 @@ func (do Commands) caller(ctx context.Context, key string) (*caller, error) {
 	c := &caller{
 		ID: idOf(key), Text: rules.KeyText(key), Found: !v.Null,
 		Algorithm: f.text("algorithm"), Level: f.int("level"), ResetsIn: f.int("resets_in"), Memory: f.int("memory"),
+		Holds: f.int("holds"), Held: f.int("held"),
+	}
+	if c.Holds > 0 {
+		c.HeldIDs = do.holds(ctx, key)
 	}
 	if c.Rule = do.ruleOf(ctx, key); c.Rule != nil {
 		if c.NoRules = c.Rule.Unknown; c.NoRules == "" {
 			if c.Rules, c.Fields, err = do.ofCaller(ctx, c.Rule); err != nil {
 				c.NoRules = err.Error()
+			} else {
+				do.heldBy(ctx, c.Rules)
 			}
 		}
 	}

@@ -157,3 +157,24 @@ func TestCutKeys(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 }
+
+// The page of a caller has what is held: the ids of its own key, and the amount of each of its limits.
+func TestKeyShowsHolds(t *testing.T) {
+	b := newBoard()
+	c := b.serve(t)
+	b.replies["RL.INFO"] = "%3\r\n$9\r\nalgorithm\r\n$5\r\nfixed\r\n$5\r\nholds\r\n:2\r\n$4\r\nheld\r\n:9\r\n"
+	b.replies["RL.HOLDS"] = "*3\r\n" +
+		"*5\r\n$1\r\na\r\n$9\r\ncommitted\r\n:-3\r\n:5\r\n$9\r\nFIXED 9/m\r\n" +
+		"*5\r\n$2\r\nb\xff\r\n$4\r\nheld\r\n:4\r\n:1500\r\n$9\r\nFIXED 9/m\r\n" +
+		"*5\r\n$1\r\nc\r\n$4\r\nheld\r\n:5\r\n:2500\r\n$9\r\nFIXED 9/m\r\n"
+	k := post[caller](t, c, "key", map[string]string{"id": idOf("k")})
+	if want := []heldID{{`"b\xff"`, 4, 1500, "FIXED 9/m"}, {"c", 5, 2500, "FIXED 9/m"}}; k.Holds != 2 || k.Held != 9 || !slices.Equal(k.HeldIDs, want) {
+		t.Errorf("%+v", k)
+	}
+	b.replies["RL.RULES LIST shop"] = rulesList
+	b.replies["RL.RULES EXPLAIN"] = "%1\r\n$9\r\nexplained\r\n*1\r\n%3\r\n$4\r\nname\r\n$3\r\napi\r\n$7\r\napplies\r\n:1\r\n$6\r\nlimits\r\n*1\r\n%2\r\n$5\r\nlimit\r\n$9\r\nGCRA 10/m\r\n$3\r\nkey\r\n$1\r\nk\r\n"
+	k = post[caller](t, c, "key", map[string]string{"id": idOf(ruleKey)})
+	if k.Rules == nil || len(k.Rules.Rules) != 1 || len(k.Rules.Rules[0].Limits) != 1 || k.Rules.Rules[0].Limits[0].Held != 9 {
+		t.Errorf("%+v", k.Rules)
+	}
+}

@@ -34,7 +34,8 @@ type limitReply struct {
 	Role    string   `json:"role"` // enforce, shadow, candidate
 	Limit   string   `json:"limit"`
 	Cost    int64    `json:"cost"`
-	ID      string   `json:"id"` // of its key
+	ID      string   `json:"id"`             // of its key
+	Held    int64    `json:"held,omitempty"` // on the page of a caller: how much is held
 	Numbers *numbers `json:"numbers"`
 }
 
@@ -81,7 +82,7 @@ func answeredOf(f fields) answered {
 	}
 	for _, e := range f["limits"].Elems {
 		l := fieldsOf(e)
-		a.Limits = append(a.Limits, limitReply{l.text("role"), l.text("limit"), l.int("cost"), idOf(l.text("key")), numbersOf(ints(l["decision"]))})
+		a.Limits = append(a.Limits, limitReply{l.text("role"), l.text("limit"), l.int("cost"), idOf(l.text("key")), 0, numbersOf(ints(l["decision"]))})
 	}
 	return a
 }

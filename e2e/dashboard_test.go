@@ -275,6 +275,10 @@ func TestDashboard(t *testing.T) {
 	b.until(`document.getElementById("empty").hidden`)
 	b.visit(callerHash("user:42"), `document.getElementById("caller-kept") && document.getElementById("caller-kept").textContent.includes("gcra")`)
 
+	// What is held of a key, by which ids.
+	dial(t, p.Addr).do("RL.HOLD", "tokens:acme", "FIXED", "9000/d", "COST", "4000", "TTL", "30m", "ID", "request-<b>1")
+	b.visit(callerHash("tokens:acme"), `document.getElementById("caller-held-ids") && !document.getElementById("caller-holds").hidden && document.getElementById("caller-held-ids").textContent.includes("request-<b>1 holds 4")`)
+
 	load(t, p.Addr)
 	b.visit("#/", `document.querySelectorAll("#top li").length >= 8 && document.querySelectorAll("#busy li").length >= 2 && parseFloat(document.getElementById("share").textContent) > 0`)
 	if got := b.eval(`[...document.querySelectorAll("#top .key")].map(e => e.textContent).sort().join(" ")`); !strings.Contains(got, `"user:\xff\x00"`) || !strings.Contains(got, "tenant:<b>x</b>") {

@@ -31,6 +31,17 @@ func (t *Txn) Info(key []byte) (info Info, ok bool, err error) {
 	}, true, err
 }
 
+// HeldOn returns how many holds of a key are live, and how much they hold.
+func HeldOn(t *Txn, key []byte) (n, amount int64, err error) {
+	err = Holds(t, key, func(h *Held) bool {
+		if h.Live(t.Now()) {
+			n, amount = n+1, amount+h.Amount
+		}
+		return true
+	})
+	return n, amount, err
+}
+
 // Put gives key a state, whatever it held before. A state that has expired
 // means that the key goes.
 func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) error {

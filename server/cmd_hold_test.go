@@ -154,3 +154,34 @@ func TestHoldErrorsNameTheArgument(t *testing.T) {
 		}
 	}
 }
+
+// RL.INFO says what is held of a key, until it is settled or its time is over.
+func TestInfoShowsHolds(t *testing.T) {
+	ts := withRules(t, modelRules)
+	c := ts.client()
+	info := func(key, want string) {
+		t.Helper()
+		if got := line(c.do("RL.INFO", key)); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	c.do(strings.Fields("RL.HOLD k FIXED 100/d COST 7 TTL 1m ID a")...)
+	info("k", `["holds" 1 "held" 7 "algorithm" "fixed" `)
+	c.do(strings.Fields("RL.HOLD k FIXED 100/d COST 5 TTL 10s ID b ONEXPIRE return")...)
+	c.do(strings.Fields("RL.HOLD k FIXED 100/d COST 2 TTL 2m ID c")...)
+	c.do(strings.Fields("RL.TAKE k FIXED 100/d ONCE d")...)
+	info("k", `["holds" 3 "held" 14 "algorithm" "fixed" `)
+	c.do(strings.Fields("RL.COMMIT k ID a COST 3")...)
+	info("k", `["holds" 2 "held" 7 "algorithm" "fixed" `)
+	c.steps(ts, [2]string{"+10s", ""}, [2]string{"MULTI", "OK"}, [2]string{"RL.INFO k", "QUEUED"})
+	if got := line(c.do("EXEC")); !strings.HasPrefix(got, `[["holds" 1 "held" 2 "algorithm" `) {
+		t.Error(got)
+	}
+	c.steps(ts, [2]string{"+2m", ""})
+	info("k", `["algorithm" "fixed" `)
+	c.steps(ts,
+		[2]string{"RL.CHECK llm 2 tenant a tokens 400 HOLD 1m ID r1", `[0 10 9 -1 3600000 "requests"]`})
+	if got := line(c.do(strings.Fields("RL.RULES INFO llm tokens tenant a")...)); !strings.HasPrefix(got, `["holds" 1 "held" 400 "algorithm" "fixed" `) {
+		t.Error(got)
+	}
+}

@@ -1,5 +1,5 @@
 // One caller, or key: its limits, what is left of them, and its last denials.
-import { $, make, set, fill, call, exact, count, bytes, span, ago, link, tryLink, page, sure, trouble, terms } from "./page.js";
+import { $, make, set, fill, call, exact, count, plural, bytes, span, ago, link, tryLink, page, sure, trouble, terms } from "./page.js";
 import { Chart } from "./charts.js";
 import { event } from "./overview.js";
 import { answers } from "./try.js";
@@ -71,6 +71,7 @@ function build(k) {
         make("section", { class: "card", "aria-label": "Denied" }, make("h2", {}, "Denied ", make("small", {}, "last 5 minutes, each 5 s, of the denials that the server remembers")), make("div", { id: "caller-denied", class: "chart low", role: "img", "aria-label": "Denied requests" }))),
       make("div", {},
         make("section", { class: "card", "aria-labelledby": "caller-denials-title" }, make("h2", { id: "caller-denials-title" }, "Last denials ", make("small", {}, "the newest first")), make("ol", { class: "events", id: "caller-denials" }), make("p", { class: "hint", id: "caller-denials-none" })),
+        make("section", { class: "card", id: "caller-holds", "aria-labelledby": "caller-holds-title", hidden: true }, make("h2", { id: "caller-holds-title" }, "Holds ", make("small", { id: "caller-held" })), make("ol", { class: "events", id: "caller-held-ids" }), make("p", { class: "hint", id: "caller-held-more" })),
         make("section", { class: "card", "aria-label": "What is kept" }, make("h2", {}, "What is kept"), make("div", { id: "caller-kept" })))));
   left = new Chart($("caller-left"), [{ label: "left", colour: "--allowed", area: true, steps: true }], count, { range: (_, low, high) => [0, Math.max((high || 0) * 1.1, 4)] }, 120);
   denied = new Chart($("caller-denied"), [{ label: "denied", colour: "--limited", area: true, steps: true }], count, { range: (_, low, high) => [0, Math.max((high || 0) * 1.1, 4)] }, 120);
@@ -87,10 +88,20 @@ function draw() {
   $("caller-denials-none").hidden = k.denials.length > 0;
   set("caller-denials-none", k.no_denials || "None that the server remembers.");
   fill($("caller-denials"), k.denials.slice(0, 20).map((d) => event(d, false)));
+  holds(k);
   fill($("caller-kept"), terms(k.found ? [
     ["Key", k.text], ["Algorithm", k.algorithm], timed.has(k.algorithm) ? null : ["In use", exact(k.level)], ["Full again in", span(k.resets_in_ms)], ["Memory", bytes(k.memory)],
   ] : [["Key", k.text], ["State", "none: the whole limit is there"]]));
   fill($("caller-reset"), page.last && page.last.may_write && k.found && !(of && of.unknown) ? make("button", { type: "button", class: "danger", "data-focus": "reset", onclick: reset }, "Reset") : null);
+}
+
+// holds tells of the estimates that nobody has settled yet.
+function holds(k) {
+  const ids = (k.held_ids || []).slice(0, 20);
+  $("caller-holds").hidden = !k.holds;
+  set("caller-held", `${exact(k.held)} in ${plural(k.holds, "hold")}`);
+  fill($("caller-held-ids"), ids.map((h) => make("li", {}, make("b", {}, h.text.slice(0, 60)), ` holds ${exact(h.amount)} for ${span(h.left_ms)} more`)));
+  set("caller-held-more", k.holds > ids.length ? `and ${exact(k.holds - ids.length)} more` : "");
 }
 
 function limitsOf(k) {

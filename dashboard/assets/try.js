@@ -75,7 +75,7 @@ function card(r, l, namespace) {
   return make("li", { class: n && n.limited ? (l.role === "enforce" ? "denies" : "would") : "" },
     make("div", { class: "between" }, r.name ? make("a", { href: link("rule", { ns: namespace, name: r.name }) }, r.name) : make("b", {}, "Its limit"), make("code", {}, l ? l.limit : "unlimited")),
     n ? make("meter", { min: "0", max: String(Math.max(1, n.limit)), value: String(Math.max(0, n.left)), "aria-label": "left" }) : null,
-    make("p", {}, n ? [make("b", {}, n.limited ? (l.role === "enforce" ? "denies" : "would deny") : "allows"), `: ${exact(n.left)} of ${exact(n.limit)} left`, n.limited && n.wait_ms >= 0 ? `, again in ${span(n.wait_ms)}` : n.limited ? ", never at this cost" : "", n.reset_ms > 0 ? `, full again in ${span(n.reset_ms)}` : ""] : "limits nobody"),
+    make("p", {}, n ? [make("b", {}, n.limited ? (l.role === "enforce" ? "denies" : "would deny") : "allows"), `: ${exact(n.left)} of ${exact(n.limit)} left`, n.limited && n.wait_ms >= 0 ? `, again in ${span(n.wait_ms)}` : n.limited ? ", never at this cost" : "", n.reset_ms > 0 ? `, full again in ${span(n.reset_ms)}` : "", l.held ? `, ${exact(l.held)} held` : ""] : "limits nobody"),
     make("small", {}, [l ? roles[l.role] : "", r.from, l && l.cost !== 1 ? "cost " + exact(l.cost) : ""].filter(Boolean).join(" · ")));
 }
 

@@ -11,6 +11,8 @@ import (
 type Keyspace interface {
 	// Info describes a key. It returns false if there is none.
 	Info(key []byte) (engine.Info, bool)
+	// Held returns how many holds of a key are live, and how much they hold.
+	Held(key []byte) (n, amount int64)
 	// Remove removes a key, and reports whether it was there.
 	Remove(key []byte) bool
 	// Range visits keys from a cursor on (0 to begin), in about as many slots of the table, until visit returns false. It returns the next
@@ -45,6 +47,15 @@ func (k *table) Info(key []byte) (info engine.Info, ok bool) {
 		return err
 	})
 	return info, ok && err == nil
+}
+
+// Held implements Keyspace.
+func (k *table) Held(key []byte) (n, amount int64) {
+	_ = k.states().UpdateAt(0, k.Now, [][]byte{key}, func(t *engine.Txn) (err error) { // without a table, there are none
+		n, amount, err = engine.HeldOn(t, key)
+		return err
+	})
+	return n, amount
 }
 
 // Remove implements Keyspace.
@@ -92,6 +103,13 @@ func (t *Txn) Info(key []byte) (engine.Info, bool) {
 	info, ok, err := t.Txn.Info(key)
 	_ = t.Note(err)
 	return info, ok
+}
+
+// Held implements Keyspace.
+func (t *Txn) Held(key []byte) (n, amount int64) {
+	n, amount, err := engine.HeldOn(t.Txn, key)
+	_ = t.Note(err)
+	return n, amount
 }
 
 // Range implements Keyspace.

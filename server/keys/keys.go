@@ -93,19 +93,31 @@ func Info(c *call, keys keyspace) {
 		c.Null()
 		return
 	}
-	Describe(c, &info)
+	Describe(c, keys, c.Args[1], &info)
 }
 
 // Describe replies with what is known about a key.
-func Describe(c *call, info *engine.Info) {
+func Describe(c *call, keys keyspace, key []byte, info *engine.Info) {
 	left := limit.Milliseconds(info.Expires - c.Now)
 	if info.Expires == math.MaxInt64 {
 		left = -1
 	}
-	if info.Block.Length == 0 {
-		c.Map(5)
-	} else {
-		c.Map(7)
+	fields := 5
+	holds, held := keys.Held(key)
+	if holds > 0 {
+		fields += 2
+	}
+	if info.Block.Length > 0 {
+		fields += 2
+	}
+	c.Map(fields)
+	if holds > 0 {
+		c.Text("holds")
+		c.Int(holds)
+		c.Text("held")
+		c.Int(held)
+	}
+	if info.Block.Length > 0 {
 		c.Text("blocked_for")
 		c.Int(limit.Milliseconds(max(0, info.Block.Until-c.Now)))
 		c.Text("block")

@@ -432,7 +432,7 @@ func showInfo(b *Book, c *call) {
 			continue
 		}
 		if info, ok := c.Keyspace().Info(key); ok {
-			keys.Describe(c, &info)
+			keys.Describe(c, c.Keyspace(), key, &info)
 			return
 		}
 	}
