@@ -136,6 +136,12 @@ func torture(t *testing.T) {
 		x := &texts{client: c.client(seed + uint64(i) + 200), lengths: lengths, id: i, all: values}
 		work.Go(func() { x.run(t, &gate, stop) })
 	}
+	held, ids := []*holder{}, new(atomic.Int64)
+	for i := range 2 {
+		x := &holder{client: c.client(seed + uint64(i) + 300), t: t, number: i, all: ids}
+		held = append(held, x)
+		work.Go(func() { x.run(&gate, stop) })
+	}
 	end := time.Now().Add(total)
 	goesOn := func() bool { return (time.Now().Before(end) || c.dealt < faultKinds) && !t.Failed() }
 	for goesOn() {
@@ -154,9 +160,12 @@ func torture(t *testing.T) {
 	h.checks.Wait()
 	if l := c.leader(); l != nil {
 		k.check(t, l, c.epochs())
+		for _, x := range held {
+			x.check(l)
+		}
 	}
-	t.Logf("%d operations in %d histories, %d of them undecided; %v; %d commands on values; %d epochs; faults: %v",
-		h.operations, h.checked, h.undecided, k, values.Load(), c.epochs(), c.counts)
+	t.Logf("%d operations in %d histories, %d of them undecided; %v; %d commands on values; %d ids that are held or count once, %d commands of them sent again; %d epochs; faults: %v",
+		h.operations, h.checked, h.undecided, k, values.Load(), ids.Load(), held[0].again+held[1].again, c.epochs(), c.counts)
 	if h.undecided > 0 {
 		t.Errorf("porcupine did not come to an end of %d histories", h.undecided)
 	}
