@@ -16,7 +16,7 @@ func TestBackupIsTheStateOfOneIndex(t *testing.T) {
 	table := &list{states: map[string]string{}}
 	o := realOptions(t, "a", table)
 	o.TrailingBytes = 1 << 10 // so that the log is cut
-	n, err := Open(o, Disk{Dir: filepath.Join(dir, "node"), Address: freeAddress(t), Bootstrap: true, segment: 4 << 10})
+	n, err := openAt(o, Disk{Dir: filepath.Join(dir, "node"), Bootstrap: true, segment: 4 << 10}, freeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestBackupIsTheStateOfOneIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	// No node starts from a backup under its own name.
-	if _, err := Open(realOptions(t, "a", &list{}), Disk{Dir: to, Address: freeAddress(t)}); err == nil {
+	if _, err := openAt(realOptions(t, "a", &list{}), Disk{Dir: to}, freeAddress(t)); err == nil {
 		t.Error("a node starts from a backup")
 	}
 }

@@ -13,7 +13,7 @@ import (
 func nodeWithState(t *testing.T, dir, address string) {
 	t.Helper()
 	table := &list{states: map[string]string{}}
-	n, err := Open(realOptions(t, "a", table), Disk{Dir: dir, Address: address, Bootstrap: true})
+	n, err := openAt(realOptions(t, "a", table), Disk{Dir: dir, Bootstrap: true}, address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestRecover(t *testing.T) {
 	for i, id := range ids {
 		tables[i] = &list{states: map[string]string{}}
 		var err error
-		if nodes[i], err = Open(realOptions(t, id, tables[i]), Disk{Dir: filepath.Join(dir, id), Address: addresses[i], Bootstrap: i == 0}); err != nil {
+		if nodes[i], err = openAt(realOptions(t, id, tables[i]), Disk{Dir: filepath.Join(dir, id), Bootstrap: i == 0}, addresses[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestRecover(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	tables[2] = &list{states: map[string]string{}}
-	left, err := Open(realOptions(t, "c", tables[2]), Disk{Dir: filepath.Join(dir, "c"), Address: addresses[2]})
+	left, err := openAt(realOptions(t, "c", tables[2]), Disk{Dir: filepath.Join(dir, "c")}, addresses[2])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestRecover(t *testing.T) {
 	if err != nil || len(all) != 1 || left.Status().Cluster == r.Cluster {
 		t.Errorf("%+v, %v; of the cluster %s", all, err, left.Status().Cluster)
 	}
-	old, err := Open(realOptions(t, "a", &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, "a"), Address: addresses[0]})
+	old, err := openAt(realOptions(t, "a", &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, "a")}, addresses[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func newPeer(t *testing.T, name, cluster string) (l *peers.Layer, address string
 func TestNoVoteBeforeTheLog(t *testing.T) {
 	t.Parallel()
 	table := &list{states: map[string]string{}}
-	a, err := Open(realOptions(t, "a", table), Disk{Dir: filepath.Join(t.TempDir(), "a"), Address: freeAddress(t), Bootstrap: true})
+	a, err := openAt(realOptions(t, "a", table), Disk{Dir: filepath.Join(t.TempDir(), "a"), Bootstrap: true}, freeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestNoVoteBeforeTheLog(t *testing.T) {
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
-	a, err := Open(realOptions(t, "a", &list{states: map[string]string{}}), Disk{Dir: filepath.Join(t.TempDir(), "a"), Address: address, Bootstrap: true})
+	a, err := openAt(realOptions(t, "a", &list{states: map[string]string{}}), Disk{Dir: filepath.Join(t.TempDir(), "a"), Bootstrap: true}, address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestSnapshotWhileTheThirdNodeIsDown(t *testing.T) {
 		o := realOptions(t, id, tables[i])
 		o.Heartbeat, o.Election, o.Lease, o.TrailingBytes = 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 1
 		var err error
-		if nodes[i], err = Open(o, Disk{Dir: filepath.Join(dir, id), Address: addresses[i], Bootstrap: i == 0}); err != nil {
+		if nodes[i], err = openAt(o, Disk{Dir: filepath.Join(dir, id), Bootstrap: i == 0}, addresses[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,7 +197,7 @@ func TestMembersThatAreDown(t *testing.T) {
 	var addresses []string
 	for i, id := range ids {
 		addresses = append(addresses, freeAddress(t))
-		n, err := Open(realOptions(t, id, &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, id), Address: addresses[i], Bootstrap: i == 0})
+		n, err := openAt(realOptions(t, id, &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, id), Bootstrap: i == 0}, addresses[i])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,13 +18,8 @@ type Disk struct {
 	Dir string
 	// Group is the group of keys that the directory is for, 0 or more.
 	Group int
-	// Address is the host and port that the node's peers dial, and at which it listens. Without Certificates, the host
-	// must be a loopback IP address.
-	Address string
-	// Port is open at the Address, for this group and others. The caller closes it after the node. If it is nil, the node has a port of its own.
+	// Port is where the other nodes reach this one, for this group and others. The caller closes it after the node.
 	Port *peers.Port
-	// Certificates are how the nodes know one another; they may be nil.
-	Certificates *peers.Certificates
 	// Bootstrap begins a cluster of one node if the directory has none.
 	Bootstrap bool
 	// Import returns the state with which that cluster begins, or nil if there is none. Import itself may be nil.
@@ -50,22 +45,6 @@ type parts struct {
 // Open starts a node on its directory. If the ID in the options is empty, Open takes the one in the directory, or draws
 // a new one.
 func Open(o Options, d Disk) (*Node, error) {
-	if d.Port != nil {
-		return openOn(o, d, d.Port.Layer(d.Group), func() error { return nil })
-	}
-	port, err := peers.Listen(d.Address, d.Certificates, o.Log)
-	if err != nil {
-		return nil, err
-	}
-	n, err := openOn(o, d, port.Layer(d.Group), port.Close)
-	if err != nil {
-		return nil, errors.Join(err, port.Close())
-	}
-	return n, nil
-}
-
-// openOn starts a node on a layer that is not served yet. The node calls last when it has closed the layer.
-func openOn(o Options, d Disk, l *peers.Layer, last func() error) (*Node, error) {
 	if len(o.Address) > maxAddress {
 		return nil, fmt.Errorf("replication: the address %q is longer than %d bytes", o.Address, maxAddress)
 	}
@@ -87,22 +66,21 @@ func openOn(o Options, d Disk, l *peers.Layer, last func() error) (*Node, error)
 	} else if who.Group != d.Group {
 		return nil, fmt.Errorf("%w: %s is the directory of group %d, and not of %d", ErrDirectory, d.Dir, who.Group, d.Group)
 	}
-	if d.Certificates != nil {
-		if err := d.Certificates.Check(who.ID); err != nil {
-			return nil, fmt.Errorf("replication: %w", err)
-		}
+	if err := d.Port.Certifies(who.ID); err != nil {
+		return nil, fmt.Errorf("replication: %w", err)
 	}
 	o.ID, o.server = who.ID, who.server()
 	p, err := openParts(&o, d, who)
 	if err != nil {
 		return nil, err
 	}
+	l := d.Port.Layer(d.Group)
 	l.Join, l.Clients, l.Elapsed, l.Self = who.join, o.Clients, o.Clock.Elapsed, func() peers.Hello { return o.hello(who, p.logs) }
 	l.Serve()
 	p.wire = peers.NewTransport(l, newRaftLog(o.Log))
 	p.transport = p.wire
 	stores := p.close
-	p.close = func() error { return errors.Join(p.wire.Close(), last(), stores()) }
+	p.close = func() error { return errors.Join(p.wire.Close(), stores()) }
 	if err := begin(o, p, d); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -139,7 +117,7 @@ func begin(o Options, p parts, d Disk) error {
 		return err
 	}
 	o.Log.Info("a new cluster begins with this node", "id", o.ID, "cluster", p.who.cluster())
-	self := raft.Server{ID: raft.ServerID(o.server), Address: raft.ServerAddress(d.Address)}
+	self := raft.Server{ID: raft.ServerID(o.server), Address: raft.ServerAddress(d.Port.Address())}
 	if d.Import != nil {
 		if from, err := d.Import(); err != nil || from != nil {
 			if err == nil {

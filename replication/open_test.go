@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/testnet"
+	"limitdb/replication/peers"
 )
 
 // freeAddress returns a loopback address on which nobody listens.
@@ -30,6 +31,22 @@ func realOptions(t *testing.T, id string, table Table) Options {
 		// A busy machine may hold up a test for longer than the defaults allow.
 		Heartbeat: 4 * time.Second, Election: 4 * time.Second, Lease: 4 * time.Second, stall: time.Minute,
 	}
+}
+
+// openAt starts a node that has a port of its own, at an address, which closes with it.
+func openAt(o Options, d Disk, address string) (*Node, error) {
+	port, err := peers.Listen(address, nil, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	d.Port = port
+	n, err := Open(o, d)
+	if err != nil {
+		return nil, errors.Join(err, port.Close())
+	}
+	rest := n.parts.close
+	n.parts.close = func() error { return errors.Join(rest(), port.Close()) }
+	return n, nil
 }
 
 // until waits for something that other goroutines do.
@@ -69,7 +86,7 @@ func TestNodesOnDisks(t *testing.T) {
 		o := realOptions(t, ids[i], tables[i])
 		o.Heartbeat, o.Election, o.Lease = timeout, timeout, timeout
 		var err error
-		if nodes[i], err = Open(o, Disk{Dir: filepath.Join(dir, ids[i]), Address: addresses[i], Bootstrap: bootstrap}); err != nil {
+		if nodes[i], err = openAt(o, Disk{Dir: filepath.Join(dir, ids[i]), Bootstrap: bootstrap}, addresses[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -201,7 +218,7 @@ func TestNodesOnDisks(t *testing.T) {
 
 func TestDirectoryOfAnotherNode(t *testing.T) {
 	dir, bind := t.TempDir(), freeAddress(t)
-	n, err := Open(realOptions(t, "", &list{states: map[string]string{}}), Disk{Dir: dir, Address: bind})
+	n, err := openAt(realOptions(t, "", &list{states: map[string]string{}}), Disk{Dir: dir}, bind)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +239,7 @@ func TestDirectoryOfAnotherNode(t *testing.T) {
 		"the same id":     {id, bind, ""},
 		"no id, as at it": {"", bind, ""},
 	} {
-		n, err := Open(realOptions(t, c.id, &list{states: map[string]string{}}), Disk{Dir: dir, Address: c.bind})
+		n, err := openAt(realOptions(t, c.id, &list{states: map[string]string{}}), Disk{Dir: dir}, c.bind)
 		switch {
 		case c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v", name, err)
@@ -242,9 +259,9 @@ func TestLeadsAlone(t *testing.T) {
 	t.Parallel()
 	o := realOptions(t, "a", &list{states: map[string]string{}})
 	o.Heartbeat, o.Election = time.Hour, time.Hour
-	d := Disk{Dir: t.TempDir(), Address: freeAddress(t), Bootstrap: true}
+	d, address := Disk{Dir: t.TempDir(), Bootstrap: true}, freeAddress(t)
 	for range 2 {
-		n, err := Open(o, d)
+		n, err := openAt(o, d, address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +330,7 @@ func TestLargestRecord(t *testing.T) {
 		tables = append(tables, &list{states: map[string]string{}})
 		o := realOptions(t, id, tables[i])
 		o.Heartbeat, o.Election, o.Lease = 10*time.Second, 10*time.Second, 10*time.Second // an entry of 8 MB is slow on a busy machine
-		n, err := Open(o, Disk{Dir: filepath.Join(dir, id), Address: addresses[i], Bootstrap: i == 0})
+		n, err := openAt(o, Disk{Dir: filepath.Join(dir, id), Bootstrap: i == 0}, addresses[i])
 		if err != nil {
 			t.Fatal(err)
 		}

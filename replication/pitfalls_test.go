@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/disk"
+	"limitdb/replication/peers"
 )
 
 // Raft bounds what it keeps by the number of entries, but our entries have up to 256 kB.
@@ -320,7 +321,12 @@ func TestBeginningThatIsCutShort(t *testing.T) {
 	o.server = who.server()
 	var ends error
 	o.Fatal = func(err error) { ends = err }
-	d := Disk{Dir: dir, Address: freeAddress(t), Bootstrap: true}
+	port, err := peers.Listen(freeAddress(t), nil, o.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = port.Close() }()
+	d := Disk{Dir: dir, Port: port, Bootstrap: true}
 	for _, votesFull := range []bool{true, false} {
 		p, err := openParts(&o, d, who)
 		if err != nil {

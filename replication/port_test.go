@@ -33,7 +33,7 @@ func TestGroupsShareAPort(t *testing.T) {
 		ports = append(ports, p)
 	}
 	disk := func(name, group int) Disk {
-		return Disk{Dir: filepath.Join(dir, names[name], fmt.Sprint(group)), Group: group, Address: addresses[name], Port: ports[name], Bootstrap: name == group-1}
+		return Disk{Dir: filepath.Join(dir, names[name], fmt.Sprint(group)), Group: group, Port: ports[name], Bootstrap: name == group-1}
 	}
 	var nodes [groups + 1][3]*Node // by group and node
 	var tables [groups + 1][3]*list
@@ -93,7 +93,7 @@ func TestGroupsShareAPort(t *testing.T) {
 		t.Error(err)
 	}
 	decide(2, "alone")
-	if _, err := Open(realOptions(t, "b", &list{}), Disk{Dir: disk(1, 1).Dir, Group: 3, Address: addresses[1], Port: ports[1]}); !errors.Is(err, ErrDirectory) {
+	if _, err := Open(realOptions(t, "b", &list{}), Disk{Dir: disk(1, 1).Dir, Group: 3, Port: ports[1]}); !errors.Is(err, ErrDirectory) {
 		t.Errorf("another group's directory: %v", err)
 	}
 	open(1, 1)

@@ -17,7 +17,7 @@ func TestNodesCompare(t *testing.T) {
 	for i, memory := range []string{"100", "200"} {
 		o := realOptions(t, []string{"a", "b"}[i], &list{states: map[string]string{}})
 		o.Agree = func() map[string]string { return map[string]string{"maxmemory": memory, "requirepass": "set"} }
-		n, err := Open(o, Disk{Dir: filepath.Join(dir, o.ID), Address: addresses[i], Bootstrap: i == 0})
+		n, err := openAt(o, Disk{Dir: filepath.Join(dir, o.ID), Bootstrap: i == 0}, addresses[i])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -113,7 +113,7 @@ func TestTransfersThatAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	addresses := []string{freeAddress(t), freeAddress(t)}
 	table := &list{states: map[string]string{}}
-	a, err := Open(realOptions(t, "a", table), Disk{Dir: filepath.Join(dir, "a"), Address: addresses[0], Bootstrap: true})
+	a, err := openAt(realOptions(t, "a", table), Disk{Dir: filepath.Join(dir, "a"), Bootstrap: true}, addresses[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestTransfersThatAreRefused(t *testing.T) {
 		}
 	}
 	a.replica.leaving.Store(false)
-	b, err := Open(realOptions(t, "b", &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, "b"), Address: addresses[1]})
+	b, err := openAt(realOptions(t, "b", &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, "b")}, addresses[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestDirectoryThatIsLost(t *testing.T) {
 	dir := t.TempDir()
 	addresses := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
 	open := func(i int, id, sub string) *Node {
-		n, err := Open(realOptions(t, id, &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, sub), Address: addresses[i], Bootstrap: i == 0})
+		n, err := openAt(realOptions(t, id, &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, sub), Bootstrap: i == 0}, addresses[i])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -107,6 +107,17 @@ func (p *Port) serve() {
 	}
 }
 
+// Address returns the address that peers dial.
+func (p *Port) Address() string { return p.address }
+
+// Certifies returns an error if this node's certificate does not say that its raft-id is name.
+func (p *Port) Certifies(name string) error {
+	if p.certs == nil {
+		return nil
+	}
+	return p.certs.Check(name)
+}
+
 // Refused returns how many connections were closed because of what they said, or did not say.
 func (p *Port) Refused() uint64 { return p.refused.Load() }
 

@@ -134,13 +134,13 @@ const backupPause = 100 * time.Millisecond
 
 // link makes the directory with the links.
 func (k *keptBackups) link() error {
-	if k.p.replica == nil {
+	if k.p.member == nil {
 		return k.p.durable.call(func(store *persistence.Store) error {
 			_, err := store.Backup(persistence.Scratch)
 			return err
 		})
 	}
-	node := k.p.replica.node.Load()
+	node := k.p.member.replica.node.Load()
 	if node == nil {
 		return replication.ErrNotReady
 	}

@@ -26,7 +26,8 @@ func (p *process) budgetChanged() error {
 
 // setBudget gives the engine that decides its budget, of at most this many bytes, 0 for any.
 func (p *process) setBudget(most int64) {
-	if r := p.replica; r != nil {
+	if m := p.member; m != nil {
+		r := m.replica
 		if !r.leads.Load() {
 			r.states.Load().SetMaxMemory(0, engine.NoEviction)
 			return
@@ -43,7 +44,8 @@ func (p *process) setBudget(most int64) {
 }
 
 // watchBudget keeps the leader's budget the smallest of all, and warns when a follower holds more than its own.
-func (r *replica) watchBudget(ctx context.Context) {
+func (m *member) watchBudget(ctx context.Context) {
+	p, r := m.p, m.replica
 	every(ctx, time.Second, func() {
 		smallest := int64(0)
 		for _, text := range r.node.Load().VotersSay("maxmemory") {
@@ -52,11 +54,11 @@ func (r *replica) watchBudget(ctx context.Context) {
 			}
 		}
 		r.smallest.Store(smallest)
-		r.p.setBudget(r.p.set.MaxMemory.Get()) // always: the node may just have begun, or ended, to lead
-		own := r.p.set.MaxMemory.Get()
+		p.setBudget(p.set.MaxMemory.Get()) // always: the node may just have begun, or ended, to lead
+		own := p.set.MaxMemory.Get()
 		over := own > 0 && r.states.Load().Stats().Bytes > own
 		if r.over.Swap(over) != over && over {
-			r.p.log.Warn("this node holds more than its maxmemory, because it holds all keys of the cluster", "maxmemory", own)
+			p.log.Warn("this node holds more than its maxmemory, because it holds all keys of the cluster", "maxmemory", own)
 		}
 	})
 }

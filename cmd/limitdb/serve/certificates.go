@@ -19,8 +19,8 @@ func (p *process) readCertificates() error {
 	if p.tls != nil {
 		errs[0] = p.tls.Reload()
 	}
-	if p.replica != nil && p.replica.certs != nil {
-		if err := p.replica.certs.Reload(); err != nil {
+	if p.member != nil && p.member.certs != nil {
+		if err := p.member.certs.Reload(); err != nil {
 			errs[1] = fmt.Errorf("certificates of the node: %w", err)
 		}
 	}
@@ -35,7 +35,7 @@ func (p *process) watchCertificates(ctx context.Context) {
 	if p.tls != nil {
 		paths = append(paths, p.set.TLSCertFile.Get(), p.set.TLSKeyFile.Get(), p.set.TLSCACertFile.Get())
 	}
-	if p.replica != nil && p.replica.certs != nil {
+	if p.member != nil && p.member.certs != nil {
 		paths = append(paths, p.set.RaftTLSCertFile.Get(), p.set.RaftTLSKeyFile.Get(), p.set.RaftTLSCACertFile.Get())
 	}
 	if len(paths) == 0 {

@@ -52,7 +52,7 @@ func openDurability(p *process) (*durability, error) {
 	}
 	d := &durability{p: p, dir: dir, fatal: make(chan error, 1)}
 	p.registry.OnChange(func() error {
-		if p.replica != nil {
+		if p.member != nil {
 			return errByRaft
 		}
 		if store := d.store.Load(); store != nil {
@@ -73,7 +73,7 @@ func openDurability(p *process) (*durability, error) {
 		}
 		return nil
 	}, p.set.FsyncMaxDelay)
-	if p.replica != nil {
+	if p.member != nil {
 		return d, d.replaced()
 	}
 	if replication.InCluster(filepath.Join(dir, RaftDir)) && !p.set.IgnoreData.Get() {

@@ -37,13 +37,13 @@ var errNotNow = errors.New("not now")
 
 // joiner asks the members at an address.
 type joiner struct {
-	r       *replica
+	m       *member
 	address string // raft-join
 	raft    string // raft-addr
 }
 
-func (r *replica) joiner() *joiner {
-	return &joiner{r: r, address: r.p.set.RaftJoin.Get(), raft: r.p.set.RaftAddr.Get()}
+func (m *member) joiner() *joiner {
+	return &joiner{m: m, address: m.p.set.RaftJoin.Get(), raft: m.p.set.RaftAddr.Get()}
 }
 
 // clusterThere reports whether a node at the address is in a cluster. It asks until it knows: a node that is starting,
@@ -82,7 +82,7 @@ func (j *joiner) clusterThere(ctx context.Context) (found bool, err error) {
 // say logs why an attempt did not succeed, unless it said the same before.
 func (j *joiner) say(before string, err error) string {
 	if err.Error() != before {
-		j.r.p.log.Warn("joining the cluster failed: trying again", "address", j.address, "err", err)
+		j.m.p.log.Warn("joining the cluster failed: trying again", "address", j.address, "err", err)
 	}
 	return err.Error()
 }
@@ -96,7 +96,7 @@ func (j *joiner) run(ctx context.Context, node *replication.Node) {
 		case err == nil || ctx.Err() != nil:
 			return
 		case !errors.Is(err, errNotNow) && !errors.Is(err, syscall.ECONNREFUSED):
-			j.r.fatal(fmt.Errorf("raft-join %s: %w", j.address, err))
+			j.m.fatal(fmt.Errorf("raft-join %s: %w", j.address, err))
 			return
 		case !errors.Is(err, errWaits):
 			said = j.say(said, err)
@@ -183,7 +183,7 @@ func (j *joiner) add(ctx context.Context, at, id string) error {
 		_, err := j.call(ctx, at, "RAFT", "SERVER", "ADD", id, j.raft)
 		var leader string
 		if err == nil {
-			j.r.p.log.Info("this node was added to the cluster", "by", at)
+			j.m.p.log.Info("this node was added to the cluster", "by", at)
 			return nil
 		}
 		if _, serr := fmt.Sscanf(err.Error(), "MOVED 0 %s", &leader); serr != nil {
@@ -249,14 +249,14 @@ func (j *joiner) call(ctx context.Context, at string, words ...string) (resp.Val
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	defer conn.Close()
-	if isSelf(conn.LocalAddr(), conn.RemoteAddr(), j.r.p.group.Addrs()) {
+	if isSelf(conn.LocalAddr(), conn.RemoteAddr(), j.m.p.group.Addrs()) {
 		return resp.Value{}, errSelf
 	}
 	if err := conn.SetDeadline(time.Now().Add(joinTime)); err != nil {
 		return resp.Value{}, err
 	}
 	r := bufio.NewReader(conn)
-	if pass := j.r.p.set.RequirePass.Get(); pass != "" {
+	if pass := j.m.p.set.RequirePass.Get(); pass != "" {
 		if _, err := ask(conn, r, "AUTH", pass); err != nil && !strings.HasPrefix(err.Error(), "ERR") { // else: no password is set there
 			return resp.Value{}, fmt.Errorf("requirepass is not the password there: %w", err)
 		}
@@ -319,28 +319,14 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // begins reports whether the node begins a cluster, if its directory has none.
-func (r *replica) begins(ctx context.Context, dir string) (bool, error) {
-	bootstrap := r.p.set.RaftBootstrap.Get()
-	if !bootstrap && r.p.set.RaftJoin.Get() == "" && !replication.InCluster(dir) {
-		r.p.log.Warn("this node is in no cluster: it waits until one adds it. To begin a cluster, start it with --raft-bootstrap yes; to join one, with --raft-join ADDRESS")
+func (m *member) begins(ctx context.Context, dir string) (bool, error) {
+	bootstrap := m.p.set.RaftBootstrap.Get()
+	if !bootstrap && m.p.set.RaftJoin.Get() == "" && !replication.InCluster(dir) {
+		m.p.log.Warn("this node is in no cluster: it waits until one adds it. To begin a cluster, start it with --raft-bootstrap yes; to join one, with --raft-join ADDRESS")
 	}
-	if !bootstrap || r.p.set.RaftJoin.Get() == "" || replication.InCluster(dir) {
+	if !bootstrap || m.p.set.RaftJoin.Get() == "" || replication.InCluster(dir) {
 		return bootstrap, nil
 	}
-	found, err := r.joiner().clusterThere(ctx)
+	found, err := m.joiner().clusterThere(ctx)
 	return !found, err
-}
-
-// advertised is where clients reach the node: the host that its peers dial, and the plain port.
-func (r *replica) advertised() (string, error) {
-	host, _, err := net.SplitHostPort(r.p.set.RaftAddr.Get())
-	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), fmt.Sprint(r.p.tcpPort())), err
-}
-
-// fatal ends the process.
-func (r *replica) fatal(err error) {
-	select {
-	case r.p.durable.fatal <- err:
-	default: // the process is already ending
-	}
 }

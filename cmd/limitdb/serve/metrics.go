@@ -19,10 +19,12 @@ func (p *process) snapshot() observe.Snapshot {
 			Reloads: p.reloads.done.Load(), ReloadFailures: p.reloads.failed.Load(),
 			LastReloadOK: !p.reloads.lastFailed.Load() && !p.reloads.certificatesFailed.Load(), LastReload: time.Unix(0, p.reloads.at.Load()),
 		},
-		Durability:  p.durable.stats(),
-		Replication: p.replica.status(),
-		Backups:     p.backups.figures(), Certificates: p.certificates(),
+		Durability: p.durable.stats(),
+		Backups:    p.backups.figures(), Certificates: p.certificates(),
 		Refusing: p.server.Refusing(),
+	}
+	if p.member != nil {
+		s.Replication = p.member.replica.status()
 	}
 	s.Clients.Rejected = append(s.Clients.Rejected, stats.Count{Name: "descriptors", N: uint64(t.Refused)})
 	s.Clients.AcceptErrors = uint64(t.AcceptErrors)
@@ -58,8 +60,8 @@ func (p *process) certificates() (all []observe.Certificate) {
 	if p.tls != nil {
 		all = append(all, observe.Certificate{Directive: "tls-cert-file", Left: p.tls.Expires().Sub(now)})
 	}
-	if p.replica != nil && p.replica.certs != nil {
-		own, authority := p.replica.certs.Expires()
+	if p.member != nil && p.member.certs != nil {
+		own, authority := p.member.certs.Expires()
 		all = append(all, observe.Certificate{Directive: "raft-tls-cert-file", Left: own.Sub(now)}, observe.Certificate{Directive: "raft-tls-ca-cert-file", Left: authority.Sub(now)})
 	}
 	return all

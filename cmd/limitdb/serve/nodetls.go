@@ -46,8 +46,8 @@ func (s *secretSum) of(text string) string {
 }
 
 // agree returns what the nodes compare. A hash of the password goes to peers that have proved who they are, and to no others.
-func (r *replica) agree() map[string]string {
-	set := r.p.set
+func (m *member) agree() map[string]string {
+	set := m.p.set
 	all := map[string]string{
 		"maxmemory":        strconv.FormatInt(set.MaxMemory.Get(), 10),
 		"maxmemory-policy": set.MaxMemoryPolicy.Get(),
@@ -55,17 +55,17 @@ func (r *replica) agree() map[string]string {
 		"rules":            "in the log of the cluster",
 	}
 	if set.RulesFile.Get() != "" {
-		sum := r.p.server.Rules().Sum()
+		sum := m.p.server.Rules().Sum()
 		all["rules"] = hex.EncodeToString(sum[:8])
 	}
 	if set.EnvoyRulesDir.Get() != "" {
-		sum := r.p.server.Rules().DomainsSum()
+		sum := m.p.server.Rules().DomainsSum()
 		all["envoy-rules"] = hex.EncodeToString(sum[:8])
 	}
 	if pass := set.RequirePass.Get(); pass != "" {
 		all["requirepass"] = "set"
-		if r.certs != nil {
-			all["requirepass"] = r.password.of(pass)
+		if m.certs != nil {
+			all["requirepass"] = m.password.of(pass)
 		}
 	}
 	return all

@@ -15,11 +15,11 @@ func TestAgree(t *testing.T) {
 		if err := registry.Load(config.Sources{Args: args}); err != nil {
 			t.Fatal(err)
 		}
-		r := &replica{p: &process{registry: registry, set: set}}
+		m := &member{p: &process{registry: registry, set: set}}
 		if secure {
-			r.certs = &peers.Certificates{}
+			m.certs = &peers.Certificates{}
 		}
-		return r.agree()
+		return m.agree()
 	}
 	if got := of(true)["requirepass"]; got != "none" {
 		t.Errorf("without a password: %q", got)

@@ -24,12 +24,13 @@ func Recover(dir string) (*replication.Report, error) {
 		return nil, err
 	}
 	p := &process{set: set, registry: registry, clock: clock.NewReal(), log: slog.New(slog.DiscardHandler)}
-	p.replica = &replica{p: p}
-	p.replica.states.Store(engine.New(engine.Options{Shards: int(set.Shards.Get())}))
+	r := &replica{p: p}
+	p.member = &member{p: p, replica: r}
+	r.states.Store(engine.New(engine.Options{Shards: int(set.Shards.Get())}))
 	var fatal error
-	r, err := replication.Recover(replication.Options{
-		Table: p.replica, Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed},
+	report, err := replication.Recover(replication.Options{
+		Table: r, Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed},
 		Fatal: func(err error) { fatal = errors.Join(fatal, err) }, Log: p.log,
 	}, node)
-	return r, errors.Join(err, fatal)
+	return report, errors.Join(err, fatal)
 }

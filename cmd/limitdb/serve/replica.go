@@ -3,57 +3,38 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"limitdb/cmd/limitdb/cli"
 	"limitdb/engine"
 	"limitdb/internal/journal"
 	"limitdb/internal/stats"
 	"limitdb/replication"
-	"limitdb/replication/peers"
 	"limitdb/server"
 )
 
-// replica connects the engine and the server with the node of a cluster. It holds the node's table.
+// replica is a group of keys on this node. It connects the group's engine and the server with the group's log, and holds its table.
 //
 // Each time the node begins to lead, the server gets a new engine, which is closed for good when the node stops
 // leading. A late decision finds the engine closed, so it cannot change the table to which the node applies entries of
 // the log. That table is another engine, which no client sees before the node leads again.
 type replica struct {
-	p        *process
-	node     atomic.Pointer[replication.Node]
-	states   atomic.Pointer[engine.Engine] // the node's table
-	certs    *peers.Certificates           // nil without raft-tls-cert-file
-	uplinks  uplinks
-	password secretSum
+	p      *process
+	node   atomic.Pointer[replication.Node]
+	states atomic.Pointer[engine.Engine] // the node's table
+	uplinks
 
 	leads    atomic.Bool  // the server decides on states
 	smallest atomic.Int64 // of the maxmemory of the other voters that answer, 0 if they have none
 	over     atomic.Bool  // the node holds more than its maxmemory
 }
 
-// onlyGroup is the number of the group that has all keys, and RaftDir the node's directory for it inside the data directory.
-const (
-	onlyGroup = 1
-	RaftDir   = "raft/1"
-)
-
-func newReplica(p *process) (*replica, error) {
-	certs, err := loadNodeTLS(p.set)
-	if err != nil {
-		return nil, fmt.Errorf("raft-tls: %w", err)
-	}
-	r := &replica{p: p, certs: certs}
-	r.uplinks.p, r.uplinks.look = p, make(chan struct{}, 1)
+func newReplica(p *process) *replica {
+	r := &replica{p: p, uplinks: uplinks{look: make(chan struct{}, 1)}}
 	r.states.Store(p.newEngine())
-	p.engine.Close()
-	p.kept.follow()
-	return r, nil
+	return r
 }
 
 // newEngine returns an engine. All engines of the process hash alike, so that the place of a key in one, which a command may have
@@ -67,94 +48,41 @@ func (p *process) newEngine() *engine.Engine {
 
 // states returns the engine whose figures the server shows.
 func (p *process) states() *engine.Engine {
-	if p.replica != nil {
-		return p.replica.states.Load()
+	if p.member != nil {
+		return p.member.replica.states.Load()
 	}
 	return p.engine
 }
 
 // keeper returns the functions by which replies wait.
 func (p *process) keeper() *server.Durability {
-	if p.replica != nil {
-		return p.replica.keeper()
+	if p.member != nil {
+		return p.member.replica.keeper()
 	}
 	return p.durable.forServer()
 }
 
-// open starts the node. The ports must be open, since the node tells the others where clients reach it.
-func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
-	if r == nil {
-		return nil
-	}
+// open opens the group on its directory. It adds to the options what is the group's.
+func (r *replica) open(o replication.Options, d replication.Disk) error {
 	p, set := r.p, r.p.set
-	address, err := r.advertised()
+	o.Table, o.Log, o.Changed = r, p.log, r.changed
+	o.Clock = replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed, Boot: p.boot}
+	o.Heartbeat, o.Election, o.Lease = set.RaftHeartbeat.Get(), set.RaftElection.Get(), set.RaftLease.Get()
+	node, err := replication.Open(o, d)
 	if err != nil {
 		return err
-	}
-	dir := filepath.Join(p.durable.dir, RaftDir)
-	bootstrap, err := r.begins(ctx, dir)
-	if err != nil {
-		return err
-	}
-	alone, err := r.openStandalone(dir)
-	if err != nil {
-		return err
-	}
-	node, err := replication.Open(replication.Options{
-		ID: set.RaftID.Get(), Address: address, Table: r,
-		Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed, Boot: p.boot},
-		Fatal: r.fatal, Log: p.log, Agree: r.agree,
-		Changed: r.uplinks.changed, Clients: r.uplinks.serve,
-		Heartbeat: set.RaftHeartbeat.Get(), Election: set.RaftElection.Get(), Lease: set.RaftLease.Get(),
-	}, replication.Disk{Dir: dir, Group: onlyGroup, Address: set.RaftAddr.Get(), Certificates: r.certs, Bootstrap: bootstrap, Import: alone.read})
-	if err != nil {
-		alone.release()
-		if replication.Damaged(err) {
-			err = cli.WithStatus(err, cli.ExitCorrupt)
-		}
-		return err
-	}
-	if err := alone.retire(); err != nil {
-		return errors.Join(err, node.Close())
 	}
 	r.node.Store(node)
 	p.registry.OnChange(func() error {
 		return node.SetTimeouts(set.RaftHeartbeat.Get(), set.RaftElection.Get())
 	}, set.RaftHeartbeat, set.RaftElection)
-	p.log.Info("this is a node of a cluster, whose log takes the place of appendonly and appendfsync", "raft-id", node.ID(), "raft-addr", set.RaftAddr.Get())
-	background.Go(func() { r.followLeader(ctx, node) })
-	background.Go(func() { r.sweep(ctx) })
-	background.Go(func() { r.watchBudget(ctx) })
-	if set.RaftJoin.Get() != "" {
-		background.Go(func() { r.joiner().run(ctx, node) })
-	}
 	return nil
 }
 
-// leave hands the leadership over before the node stops, so that clients wait only for that.
-func (r *replica) leave() {
-	if r == nil || r.node.Load() == nil {
-		return
-	}
-	node := r.node.Load()
-	led := node.Turn() != 0
-	switch err := node.Leave(); {
-	case err != nil:
-		r.p.log.Warn("the node stops while it leads: clients wait until another one is elected", "err", err)
-	case led && node.Turn() == 0:
-		time.Sleep(parting)
-	}
-}
-
-// parting is for how long a node that has led serves on when another one leads. Meanwhile busy clients that know clusters are told so, and
-// have left when their connection ends.
-const parting = 100 * time.Millisecond
-
-func (r *replica) close() error {
-	if r == nil || r.node.Load() == nil {
-		return nil
-	}
-	return r.node.Load().Close()
+// run starts what a group does all the time, until ctx ends.
+func (r *replica) run(ctx context.Context, background *sync.WaitGroup, node *replication.Node) {
+	background.Go(func() { r.followLeader(ctx, node) })
+	background.Go(func() { r.sweep(ctx) })
 }
 
 // sweepSlots is how many slots of the table one sweep looks at, and sweepPause the time between two sweeps.
@@ -302,11 +230,8 @@ func (r *replica) keeper() *server.Durability {
 	}
 }
 
-// status is what the node knows of itself and the cluster, all 0 where the server stands alone.
+// status is what the node knows of itself and the cluster.
 func (r *replica) status() stats.Replication {
-	if r == nil {
-		return stats.Replication{}
-	}
 	if node := r.node.Load(); node != nil {
 		s := node.Status()
 		s.OverMemory = r.over.Load()
@@ -315,11 +240,8 @@ func (r *replica) status() stats.Replication {
 	return stats.Replication{On: true}
 }
 
-// forServer returns what the server asks about the nodes, or nil for a standalone server.
+// forServer returns what the server asks about the nodes.
 func (r *replica) forServer() *server.Replication {
-	if r == nil {
-		return nil
-	}
 	return &server.Replication{
 		Leader: func() (id, leader string) {
 			if node := r.node.Load(); node != nil {
@@ -340,7 +262,7 @@ func (r *replica) forServer() *server.Replication {
 			return members, err
 		},
 		Status: r.status,
-		Uplink: r.uplinks.link,
+		Uplink: r.link,
 		Read:   r.read,
 		Table:  r.states.Load,
 		Add: func(id, address string) error {

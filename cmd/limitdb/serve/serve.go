@@ -90,7 +90,7 @@ type process struct {
 	kept        keptRules
 	decisionLog *decisionlog.Log // nil without decision-log
 	audit       *audit.Log       // nil without audit-log
-	replica     *replica         // nil for a standalone server
+	member      *member          // nil for a standalone server
 	backups     *keptBackups
 	reloads     reloads
 	stop        chan bool // true means immediately
@@ -121,7 +121,7 @@ func (p *process) run() (err error) {
 	undo.add(func() error { cancel(); background.Wait(); return nil })
 	// Clients get -LOADING until the state is loaded.
 	p.server.SetLoading(p.durable.loading.Load())
-	if p.replica != nil {
+	if p.member != nil {
 		p.server.Group().Follow()
 	}
 	background.Go(func() { p.server.Run(ctx) })
@@ -147,7 +147,7 @@ func (p *process) run() (err error) {
 	if err := p.listen(); err != nil {
 		return err
 	}
-	if err := p.replica.open(ctx, &background); err != nil {
+	if err := p.member.open(ctx, &background); err != nil {
 		return err
 	}
 	if stopped, err := p.load(signals, &background, ctx); stopped || err != nil {
@@ -160,7 +160,7 @@ func (p *process) run() (err error) {
 	now, err = p.wait(signals)
 	if err == nil && !now {
 		p.keepCounters() // does nothing if the node no longer leads
-		p.replica.leave()
+		p.member.leave()
 	}
 	notify(p.set, p.log, daemon.SdNotifyStopping)
 	served = err == nil
@@ -191,7 +191,7 @@ func (p *process) build(undo *cleanups) error {
 	p.fitMaxClients(systemDescriptors())
 	p.engine = engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
 	if p.set.RaftAddr.Get() != "" {
-		if p.replica, err = newReplica(p); err != nil {
+		if p.member, err = newMember(p); err != nil {
 			return err
 		}
 	}
@@ -217,17 +217,20 @@ func (p *process) build(undo *cleanups) error {
 		}
 	}
 	p.backups = newKeptBackups(p)
-	p.server = server.New(server.Options{
+	o := server.Options{
 		Backups:   p.backups.forServer(),
 		Decisions: p.decisionLog, Audit: p.audit, Rules: p.ruleSource(), Users: userSource(p.set, &p.kept),
-		Durability: p.keeper(), Replication: p.replica.forServer(),
-		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: p.version,
+		Durability: p.keeper(),
+		Settings:   p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: p.version,
 		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort, Memory: cgroupLimit(systemRoot()),
-	})
+	}
+	if p.member != nil {
+		o.Replication = p.member.replica.forServer()
+	}
+	p.server = server.New(o)
 	p.group = transport.New(p.server, p.transportOptions())
-	if p.replica != nil {
-		u := &p.replica.uplinks
-		u.host.Store(uplink.NewHost(p.server, p.keeper().Kick, p.clock, u.elapsed()))
+	if p.member != nil {
+		p.member.host.Store(uplink.NewHost(p.server, p.keeper().Kick, p.clock, p.member.elapsed()))
 	}
 	p.durable.roomForSyncs()
 	if err := p.loadUsers(); err != nil {
@@ -243,7 +246,7 @@ func (p *process) keepState() error {
 	if p.saves && p.durable.store.Load() != nil {
 		p.server.Snapshot()
 	}
-	if err := p.replica.close(); err != nil {
+	if err := p.member.close(); err != nil {
 		return fmt.Errorf("the node did not stop well: %w", err)
 	}
 	if err := p.durable.close(); err != nil {
@@ -309,7 +312,7 @@ func (p *process) wait(signals <-chan os.Signal) (now bool, err error) {
 		case now := <-p.stop:
 			return now, nil
 		case err := <-p.durable.fatal:
-			if p.replica != nil {
+			if p.member != nil {
 				return true, err
 			}
 			return true, errLog(err)
@@ -341,8 +344,8 @@ func (p *process) close(now bool, signals <-chan os.Signal) {
 	if err := p.group.Close(ctx); err != nil && !now {
 		p.log.Warn("clients were cut off", "err", err)
 	}
-	if p.replica != nil {
-		p.replica.uplinks.close(ctx)
+	if p.member != nil {
+		p.member.closeUplinks(ctx)
 	}
 	if p.web != nil {
 		if err := p.web.http.Shutdown(ctx); err != nil && !now {
@@ -430,7 +433,7 @@ func (p *process) ready() error {
 
 // slewClock keeps the clock of decisions close to the machine's.
 func (p *process) slewClock(ctx context.Context) {
-	if p.replica != nil {
+	if p.member != nil {
 		return // the cluster sets the times of decisions, as offsets from this clock
 	}
 	every(ctx, time.Second, func() { p.reloads.clockOffset.Store(p.clock.Slew()) })

@@ -41,12 +41,12 @@ type standalone struct {
 }
 
 // openStandalone locks the state in the data directory. It returns nil if there is none.
-func (r *replica) openStandalone(dir string) (*standalone, error) {
-	d := r.p.durable
+func (m *member) openStandalone(dir string) (*standalone, error) {
+	d := m.p.durable
 	if !persistence.HasData(d.dir) {
 		return nil, nil
 	}
-	a := &standalone{p: r.p, engine: r.p.newEngine(), marker: filepath.Join(dir, importedFile)}
+	a := &standalone{p: m.p, engine: m.p.newEngine(), marker: filepath.Join(dir, importedFile)}
 	o := d.options()
 	o.Parts = []persistence.Part{a.keys(), a.kept.part(), a.others()}
 	var err error

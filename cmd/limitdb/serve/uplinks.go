@@ -12,13 +12,13 @@ import (
 	"limitdb/uplink"
 )
 
-// uplinks are the connections that carry commands of clients between the nodes: to the leader, and from the
-// others. They share the Raft port.
+// Uplinks are the connections that carry commands of clients between the nodes: to the leader of a group, and from the
+// other nodes. They share the Raft port.
+
+// uplinks are those to the leader of a group.
 type uplinks struct {
-	p    *process
 	pool atomic.Pointer[uplink.Pool] // nil until the node runs
-	host atomic.Pointer[uplink.Host]
-	look chan struct{} // another node may lead, capacity 1
+	look chan struct{}               // another node may lead, capacity 1
 }
 
 // lookEvery is how often followLeader checks which node leads, if it hears of no change.
@@ -41,60 +41,54 @@ func (u *uplinks) link(loop int) *uplink.Link {
 }
 
 // serve serves the uplink of another node, and closes it.
-func (u *uplinks) serve(conn net.Conn, from string) {
-	host := u.host.Load()
+func (m *member) serve(conn net.Conn, from string) {
+	host := m.host.Load()
 	if host == nil {
 		_ = conn.Close()
 		return
 	}
 	if err := host.Serve(conn); err != nil {
-		u.p.log.Warn("an uplink is closed", "node", from, "err", err)
+		m.p.log.Warn("an uplink is closed", "node", from, "err", err)
 	}
 }
 
 // elapsed returns the function by which the age of forwarded commands is measured: the time since the machine's start, which also goes on while
 // the machine is suspended, or since the process's if the system does not know it.
-func (u *uplinks) elapsed() func() int64 {
-	if id, _ := u.p.boot(); id == 0 {
-		return u.p.clock.Elapsed
+func (m *member) elapsed() func() int64 {
+	if id, _ := m.p.boot(); id == 0 {
+		return m.p.clock.Elapsed
 	}
 	return func() int64 {
-		_, elapsed := u.p.boot()
+		_, elapsed := m.p.boot()
 		return elapsed
 	}
 }
 
-// begin makes the two ends. The server and the node must be there.
-func (u *uplinks) begin(node *replication.Node) {
-	loops := int(u.p.set.Loops.Get())
-	if loops == 0 {
-		loops = runtime.GOMAXPROCS(0)
-	}
-	u.pool.Store(uplink.NewPool(loops, node.DialLeader, u.p.server.LeaderChanged))
-}
-
-// close ends all uplinks. Those of the other nodes end when their replies are sent.
-func (u *uplinks) close(ctx context.Context) {
-	if pool := u.pool.Load(); pool != nil {
+// closeUplinks ends all uplinks. Those of the other nodes end when their replies are sent.
+func (m *member) closeUplinks(ctx context.Context) {
+	if pool := m.replica.pool.Load(); pool != nil {
 		pool.Close()
 	}
-	if host := u.host.Load(); host != nil {
+	if host := m.host.Load(); host != nil {
 		host.Close(ctx)
 	}
 }
 
 // followLeader has commands go to the node that leads, until ctx ends.
 func (r *replica) followLeader(ctx context.Context, node *replication.Node) {
-	u := &r.uplinks
-	u.begin(node)
+	loops := int(r.p.set.Loops.Get())
+	if loops == 0 {
+		loops = runtime.GOMAXPROCS(0)
+	}
+	r.pool.Store(uplink.NewPool(loops, node.DialLeader, r.p.server.LeaderChanged))
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		u.pool.Load().SetLeader(node.Peer())
+		r.pool.Load().SetLeader(node.Peer())
 		select {
 		case <-ctx.Done():
 			return
-		case <-u.look:
+		case <-r.look:
 			r.p.server.LeaderChanged()
 		case <-tick.C:
 		}

@@ -64,7 +64,7 @@ func (p *process) loadUsers() error {
 		if err := u.Set(all); err != nil {
 			return fmt.Errorf("the user lines of the configuration: %w", err)
 		}
-	case p.replica != nil || p.durable.loading.Load():
+	case p.member != nil || p.durable.loading.Load():
 		u.Await()
 	}
 	return nil
