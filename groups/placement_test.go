@@ -309,24 +309,39 @@ func TestNextIsAFunction(t *testing.T) {
 	})
 }
 
-// BenchmarkNext is the first step of 64 groups on 3 nodes to which 97 come.
+// BenchmarkNext is a step of 64 groups on 100 nodes: the first when 97 of the nodes have just come, one when a node has
+// begun to drain, and the look that finds nothing to do.
 func BenchmarkNext(b *testing.B) {
-	d := begun64(b, 3)
-	for _, next := range Plan(d, Facts{}) {
-		d, _ = d.Apply(next)
-		d, _ = d.Apply(Complete{next.Group, next.Version})
+	rest := func(d Directory, end func(SetPlace) bool) Directory {
+		for next, ok := Next(d, Facts{}); ok && !end(next); next, ok = Next(d, Facts{}) {
+			d, _ = d.Apply(next)
+			d, _ = d.Apply(Complete{next.Group, next.Version})
+		}
+		return d
 	}
+	never := func(SetPlace) bool { return false }
+	d := rest(begun64(b, 3), never)
 	for i := 3; i < 100; i++ {
 		d, _ = d.Apply(SetNode{Node{fmt.Sprintf("n%03d", i), fmt.Sprintf("c%d:1", i), fmt.Sprintf("r%d:1", i), fmt.Sprint(i % 5), 100, false}})
 	}
-	for next, ok := Next(d, Facts{}); ok && next.Group == 0; next, ok = Next(d, Facts{}) {
-		d, _ = d.Apply(next)
-		d, _ = d.Apply(Complete{next.Group, next.Version})
+	grown := rest(d, func(next SetPlace) bool { return next.Group > 0 })
+	even := rest(grown, never)
+	drains, err := even.Apply(Drain{"n050", true})
+	if err != nil {
+		b.Fatal(err)
 	}
-	for b.Loop() {
-		if _, ok := Next(d, Facts{}); !ok {
-			b.Fatal("nothing to do")
-		}
+	for _, c := range []struct {
+		name string
+		d    Directory
+		ok   bool
+	}{{"97 nodes more", grown, true}, {"a node drains", drains, true}, {"at rest", even, false}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				if _, ok := Next(c.d, Facts{}); ok != c.ok {
+					b.Fatal(ok)
+				}
+			}
+		})
 	}
 }
 

@@ -287,8 +287,9 @@ func (r *reconciler) handOver() Step {
 }
 
 // Turn returns the group that may be given the leader that it should have, or 0 for none: one at a time in the cluster.
-// leads returns the node that leads a group, or "", and ready whether a node is ready to lead it. after is the group
-// that had the last turn, so that one whose leader cannot be changed does not hold up the others.
+// leads returns the node that leads a group, or "", and ready whether a node is ready to lead it. after is the group that
+// had the last turn, so that one whose leader cannot be changed does not hold up the others. A turn lasts until the leader
+// has changed, or for long enough that it could have.
 func Turn(d Directory, leads func(group int) string, ready func(group int, id string) bool, after int) int {
 	for i := range d.Groups() {
 		g := 1 + (after+i)%d.Groups()

@@ -25,6 +25,8 @@ type world struct {
 	nodes map[string]*simNode
 	group []*simGroup
 	sent  []message
+	turn  int // the group that may change its leader
+	since int // when its turn began
 	named int // how many nodes have had a name
 
 	calm               bool // nothing fails any more
@@ -60,7 +62,7 @@ type message struct {
 	group int
 	from  string
 	at    int
-	alive map[string]bool // the nodes that were there when it was sent
+	alive map[string]string // the incarnations that were there when it was sent, by node
 }
 
 func newWorld(t *testing.T, seed uint64, groups, replicas int) *world {
@@ -185,6 +187,7 @@ func (w *world) run() {
 	w.discard()
 	if w.group[0].leader != "" {
 		w.place()
+		w.turns()
 	}
 	for g := range w.group {
 		w.decide(g)
@@ -234,6 +237,18 @@ func (w *world) replicate(g int) {
 		s.CaughtUp = s.behind == 0 || s.Voter
 		s.Ready = s.CaughtUp
 	}
+}
+
+// turns gives the turn to the next group when the one that has it has used it, or has had it for long.
+func (w *world) turns() {
+	if g := w.turn; w.tick-w.since > 10 || w.group[g].leader == w.dir.Places[g].Leader {
+		w.turn, w.since = Turn(w.dir, func(g int) string { return w.group[g].leader }, w.ready, g), w.tick
+	}
+}
+
+// ready reports whether a node can lead a group.
+func (w *world) ready(g int, id string) bool {
+	return slices.ContainsFunc(w.group[g].servers, func(s simServer) bool { return s.Node == id && s.Voter && s.Ready && w.live(g, &s) })
 }
 
 // discard has nodes ask whether they may delete what they have of groups that they are no member of.
@@ -300,9 +315,11 @@ func (w *world) decide(g int) {
 		}
 		return
 	}
-	m := message{step, g, group.leader, w.tick, map[string]bool{}}
+	m := message{step, g, group.leader, w.tick, map[string]string{}}
 	for id, n := range w.nodes {
-		m.alive[id] = n.up
+		if n.up {
+			m.alive[id] = n.incarnations[g]
+		}
 	}
 	if w.fails(30) {
 		m.at += w.r.IntN(3)
@@ -327,7 +344,7 @@ func (w *world) learners(d Directory, g int) (ids []string) {
 // view is what the leader of a group sees. A confirmation counts for a short time.
 func (w *world) view(g int) View {
 	group := w.group[g]
-	v := View{Self: group.leader, Index: group.index, Silent: w.silent(), Incarnations: map[string]string{}, MayTransfer: true}
+	v := View{Self: group.leader, Index: group.index, Silent: w.silent(), Incarnations: map[string]string{}, MayTransfer: g == w.turn}
 	for _, s := range group.servers {
 		v.Servers = append(v.Servers, s.Server)
 	}
@@ -405,9 +422,9 @@ func (w *world) configure(m message) {
 		next = slices.Delete(next, i, i+1)
 	}
 	if !w.majority(g, next) {
-		for _, o := range next {
-			if m.alive[o.Node] && !w.nodes[o.Node].up {
-				return // it has crashed since, so Raft does not commit the change
+		for i, o := range next {
+			if m.alive[o.Node] == o.Incarnation && !w.live(g, &next[i]) {
+				return // it has crashed, or lost its disk, since: Raft does not commit the change
 			}
 		}
 		w.t.Fatalf("seed %d, tick %d: group %d has no majority after %v of %s: %+v", w.seed, w.tick, g, s.Action, s.Node, next)
@@ -431,7 +448,7 @@ func (w *world) event(most int) {
 	defer func() { w.owed += w.distance() - before }()
 	n := w.dir.Nodes[w.r.IntN(len(w.dir.Nodes))]
 	node := w.nodes[n.ID]
-	switch k := w.r.IntN(10); {
+	switch k := w.r.IntN(12); {
 	case k < 4 || len(w.dir.Nodes) < 4:
 		if len(w.dir.Nodes) < most && w.group[0].leader != "" {
 			w.apply(SetNode{w.newNode()})
@@ -458,6 +475,16 @@ func (w *world) event(most int) {
 		if _, err := w.dir.Apply(Drain{n.ID, !n.Draining}); err == nil && w.group[0].leader != "" {
 			w.apply(Drain{n.ID, !n.Draining})
 		}
+	case k < 10: // the operator changes something
+		if w.group[0].leader == "" {
+			return
+		}
+		if w.chance(30) {
+			w.apply(SetReplicas{[]int{1, 3, 3, 5}[w.r.IntN(4)]})
+			return
+		}
+		n.Zone, n.Weight = []string{"a", "b", "c"}[w.r.IntN(3)], 50*(1+w.r.IntN(4))
+		w.apply(SetNode{n})
 	default: // what has been drained goes
 		for _, n := range w.dir.Nodes {
 			if n.Draining && w.group[0].leader != "" && !w.holds(n.ID) && w.remove(n.ID) {
@@ -594,7 +621,7 @@ func (w *world) rests() bool {
 	}
 	for g, group := range w.group {
 		v := w.view(g)
-		v.Confirmed = w.dir.Places[g].Version
+		v.Confirmed, v.MayTransfer = w.dir.Places[g].Version, true
 		if group.leader == "" || !w.dir.Places[g].Settled() || Reconcile(w.dir.Places[g], w.learners(w.dir, g), v).Action != Wait {
 			return false
 		}
@@ -700,38 +727,29 @@ func (w *world) liveThrough(times, events, most int) {
 	}
 }
 
-// A cluster in which everything goes wrong comes to rest with all even. No step on the way costs a group its majority, and hardly
-// any moves are made that did not have to be. With LIMITDB_LONG=1 there are 2000 clusters, and larger ones.
+// A cluster in which everything goes wrong comes to rest with all even. No step on the way costs a group its majority, and
+// hardly any moves are made that did not have to be. With LIMITDB_LONG=1 there are 2000 clusters, from a random seed on, and
+// more large ones; LIMITDB_SEED is the one to look at.
 func TestClusters(t *testing.T) {
-	seeds, from := 30, uint64(0)
-	if long() {
-		seeds, from = 2000, rand.Uint64()>>16
-	}
 	moves, owed := 0, 0
-	for i := range seeds {
-		w := newWorld(t, from+uint64(i), 1<<(1+i%3), []int{3, 3, 5, 1}[i%4])
-		w.liveThrough(6, 6, 4+i%9)
+	for _, seed := range seeds(t, 30, 2000) {
+		w := newWorld(t, seed, 1<<(1+seed%3), []int{3, 3, 5, 1}[seed%4])
+		w.liveThrough(6, 6, 4+int(seed%9))
 		moves, owed = moves+w.moves, owed+w.owed
 		if 10*w.moves > 12*w.owed+40 {
 			t.Errorf("seed %d: %d moves of %d that were owed", w.seed, w.moves, w.owed)
 		}
 	}
 	t.Logf("%d moves of %d that were owed", moves, owed)
-	if 100*moves > 105*owed {
+	if 100*moves > 105*owed+400 {
 		t.Errorf("%d moves of %d that were owed", moves, owed)
 	}
 }
 
-func long() bool { return os.Getenv("LIMITDB_LONG") == "1" }
-
 // A cluster grows from one node to a hundred, and everything else happens to it as well.
 func TestLargeCluster(t *testing.T) {
-	seeds, from := 1, uint64(1)
-	if long() {
-		seeds, from = 20, rand.Uint64()>>16
-	}
-	for i := range seeds {
-		w := newWorld(t, from+uint64(i), 64, 3)
+	for _, seed := range seeds(t, 1, 20) {
+		w := newWorld(t, seed, 64, 3)
 		for _, nodes := range []int{3, 5, 30, 99} {
 			before := w.distance()
 			for len(w.dir.Nodes) < nodes {
@@ -744,4 +762,23 @@ func TestLargeCluster(t *testing.T) {
 			t.Errorf("seed %d: %d moves of %d that were owed", w.seed, w.moves, w.owed)
 		}
 	}
+}
+
+// seeds returns the seeds of a test: the same each time, but for many of them.
+func seeds(t *testing.T, few, many int) (all []uint64) {
+	if s := os.Getenv("LIMITDB_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []uint64{seed}
+	}
+	first := uint64(0)
+	if os.Getenv("LIMITDB_LONG") == "1" {
+		first, few = rand.Uint64()>>32, many
+	}
+	for i := range few {
+		all = append(all, first+uint64(i))
+	}
+	return all
 }
