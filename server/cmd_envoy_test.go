@@ -84,7 +84,7 @@ func TestEnvoyByTree(t *testing.T) {
 	)
 }
 
-// TestEnvoyCounts counts hits as Envoy's service does, but that all hits of a request that is denied count as over the limit.
+// TestEnvoyCounts counts hits as Envoy's service does.
 func TestEnvoyCounts(t *testing.T) {
 	ts := withRules(t, `{version: 1, namespaces: {edge: {descriptors: [
 		{key: ip, rate_limit: {unit: minute, requests_per_unit: 10}},
@@ -101,7 +101,7 @@ func TestEnvoyCounts(t *testing.T) {
 	}
 	c.do("RL.ENVOY", "edge", "1", "1", "ip", "a", "HITS", "3", "REFUND")
 	c.do("RL.ENVOY", "edge", "3", "1", "path", "/a", "1", "path", "/a", "1", "path", "/b")
-	want := map[string]stats.EnvoyLimit{"edge.ip": {Total: 11, Within: 8, Near: 1, Over: 3}, "edge.path_/a": {Total: 2, Within: 1, Near: 1, Over: 1, Shadow: 1}}
+	want := map[string]stats.EnvoyLimit{"edge.ip": {Total: 11, Within: 8, Near: 2, Over: 2}, "edge.path_/a": {Total: 2, Within: 1, Near: 1, Over: 1, Shadow: 1}}
 	if got := ts.rules.EnvoyLimits(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

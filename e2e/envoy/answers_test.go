@@ -51,7 +51,7 @@ func TestAnswersAreAlike(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	there, here := startTheirs(t, dir), startOurs(t, dir, files)
+	there, here := startTheirs(t, dir, "DISABLE_STATS=true"), startOurs(t, dir, files)
 	asked, left, denied, limited := 0, 0, 0, 0
 	for i, g := range generators {
 		var before strings.Builder
@@ -154,8 +154,8 @@ func answer(request *rls.RateLimitRequest, r *rls.RateLimitResponse, err error) 
 	return b.String()
 }
 
-// startTheirs starts that service on a redis-server.
-func startTheirs(t *testing.T, dir string) rls.RateLimitServiceClient {
+// startTheirs starts that service on a redis-server. figures says what happens to its figures.
+func startTheirs(t *testing.T, dir string, figures ...string) rls.RateLimitServiceClient {
 	t.Helper()
 	redis, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -170,15 +170,15 @@ func startTheirs(t *testing.T, dir string) rls.RateLimitServiceClient {
 	start(t, dir, nil, redis, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
 	await(t, port)
 	grpcPort := freePort(t)
-	start(t, dir, []string{
-		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=127.0.0.1:" + port, "RUNTIME_ROOT=" + dir, "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false", "DISABLE_STATS=true",
-		"HOST=127.0.0.1", "PORT=" + freePort(t), "GRPC_HOST=127.0.0.1", "GRPC_PORT=" + grpcPort, "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + freePort(t), "LOG_LEVEL=error",
-	}, binary)
+	start(t, dir, append(figures,
+		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=127.0.0.1:"+port, "RUNTIME_ROOT="+dir, "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false",
+		"HOST=127.0.0.1", "PORT="+freePort(t), "GRPC_HOST=127.0.0.1", "GRPC_PORT="+grpcPort, "DEBUG_HOST=127.0.0.1", "DEBUG_PORT="+freePort(t), "LOG_LEVEL=error",
+	), binary)
 	return client(t, grpcPort)
 }
 
-// startOurs starts limitdb.
-func startOurs(t *testing.T, dir, files string) rls.RateLimitServiceClient {
+// startOurs starts limitdb, with more directives.
+func startOurs(t *testing.T, dir, files string, more ...string) rls.RateLimitServiceClient {
 	t.Helper()
 	binary := os.Getenv("LIMITDB_BINARY")
 	if binary == "" {
@@ -186,8 +186,8 @@ func startOurs(t *testing.T, dir, files string) rls.RateLimitServiceClient {
 		build(t, "../..", binary, "./cmd/limitdb")
 	}
 	port := freePort(t)
-	start(t, dir, nil, binary, "--port", freePort(t), "--http-port", "0", "--grpc-port", port, "--bind", "127.0.0.1", "--appendonly", "no", "--save", "",
-		"--dir", filepath.Join(dir, "data"), "--envoy-rules-dir", files)
+	start(t, dir, nil, binary, append([]string{"--port", freePort(t), "--http-port", "0", "--grpc-port", port, "--bind", "127.0.0.1", "--appendonly", "no", "--save", "",
+		"--dir", filepath.Join(dir, "data"), "--envoy-rules-dir", files}, more...)...)
 	return client(t, port)
 }
 

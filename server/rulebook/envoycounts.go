@@ -48,20 +48,25 @@ func (e *envoyCounts) of(name []byte) *envoyCount {
 // nearPercent is the share of a limit above which a hit is near it, in percent.
 const nearPercent = 80
 
-// add counts a decision on a match.
-func (c *envoyCount) add(m *rules.Match, d *limit.Decision, s *rules.Status) {
+// add counts a decision on a match. left is what was left before, of a limit that counts what it denies: the hits that fit are not over it, though they are
+// denied as well. That service counts them as near the limit if they are, and otherwise as nothing.
+func (c *envoyCount) add(m *rules.Match, d *limit.Decision, s *rules.Status, left int64) {
 	hits := uint64(m.Cost)
 	c.total.Add(hits)
+	near := d.Limit/100*nearPercent + d.Limit%100*nearPercent/100
 	if s.Over {
-		c.over.Add(hits)
+		over := hits - min(hits, uint64(left))
+		c.over.Add(over)
 		if m.Shadow {
-			c.shadow.Add(hits)
+			c.shadow.Add(over)
+		}
+		if over < hits {
+			c.near.Add(uint64(min(left, d.Limit-near)))
 		}
 		return
 	}
 	c.within.Add(hits)
-	after := d.Limit - d.Remaining
-	if above := after - d.Limit/100*nearPercent - d.Limit%100*nearPercent/100; above > 0 {
+	if above := d.Limit - d.Remaining - near; above > 0 {
 		c.near.Add(min(hits, uint64(above)))
 	}
 }

@@ -23,6 +23,7 @@ type byTree struct {
 	keys    [][]byte
 	ds      []limit.Decision // on Matches
 	told    []rules.Status   // of Matches
+	left    []int64          // before the decisions, where that is known and asked for; else 0
 	replies []status
 	metric  []byte // room for a name
 
@@ -44,6 +45,7 @@ func (b *Book) prepareTree(d *rules.Domain, request []rules.Descriptor) (handler
 	}
 	n := len(e.Matches)
 	e.ds, e.told, e.replies = slices.Grow(e.ds[:0], n)[:n], slices.Grow(e.told[:0], n)[:n], slices.Grow(e.replies[:0], n)[:n]
+	e.left = slices.Grow(e.left[:0], n)[:n]
 	e.keys = e.keys[:0]
 	for i := range e.Matches {
 		if m := &e.Matches[i]; m.Limit != nil {
@@ -148,6 +150,7 @@ func (e *byTree) decide(c *call, t *txn) {
 // one decides on the limit of a descriptor. denied reports that nothing may be taken or given back, since another one denies.
 func (e *byTree) one(t *txn, i int, denied bool) (err error) {
 	m, d := &e.Matches[i], &e.ds[i]
+	e.left[i] = 0
 	switch {
 	case e.domain.AllOrNone() && e.part[i] >= 0:
 		*d = e.all.Decisions[e.part[i]]
@@ -156,6 +159,13 @@ func (e *byTree) one(t *txn, i int, denied bool) (err error) {
 	case m.Negative:
 		err = t.Refund(m.Key, m.Limit, m.Cost, d)
 	default:
+		// One hit is over the limit or is not; of several, some may be.
+		if m.Cost > 1 && m.Limit.CountDenied && e.book.Parts.Settings.EnvoyMetrics.Get() {
+			if err = t.Peek(m.Key, m.Limit, 0, d); err != nil {
+				return err
+			}
+			e.left[i] = d.Remaining
+		}
 		_, err = t.Take(m.Key, &engine.Request{Limit: *m.Limit, Cost: m.Cost}, d)
 	}
 	return err
@@ -193,7 +203,7 @@ func (e *byTree) Happen(c *call) {
 		if counts {
 			e.metric = e.AppendMetric(e.metric[:0], i)
 			if n := e.book.envoy.of(e.metric); n != nil {
-				n.add(m, d, &e.told[i])
+				n.add(m, d, &e.told[i], e.left[i])
 			}
 		}
 		if to != nil {
