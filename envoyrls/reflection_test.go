@@ -44,8 +44,8 @@ func services() *descriptorpb.FileDescriptorSet {
 	return set
 }
 
-// TestDescriptions compares what is told of the services with what their packages say. With -update it writes the file.
-func TestDescriptions(t *testing.T) {
+// TestGeneratedDescriptions compares what is told of the services with what their packages say. With -update it writes the file.
+func TestGeneratedDescriptions(t *testing.T) {
 	want := services()
 	if *update {
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(want)
@@ -68,12 +68,12 @@ func TestDescriptions(t *testing.T) {
 	}
 	all, err := described()
 	if err != nil || len(all) != len(want.File) {
-		t.Fatalf("%d files and %v, want %d: run go test ./envoyrls -run Descriptions -update", len(all), err, len(want.File))
+		t.Fatalf("%d files and %v, want %d: run scripts/docs", len(all), err, len(want.File))
 	}
 	for i, f := range all {
 		got := new(descriptorpb.FileDescriptorProto)
 		if err := proto.Unmarshal(f.bytes, got); err != nil || !proto.Equal(got, want.File[i]) {
-			t.Errorf("%s is not what its package says (%v): run go test ./envoyrls -run Descriptions -update", f.name, err)
+			t.Errorf("%s is not what its package says (%v): run scripts/docs", f.name, err)
 		}
 	}
 	find := func(symbol string) bool {

@@ -125,6 +125,8 @@ type Match struct {
 	Name string
 	// Unlimited reports whether the tree says that the descriptor has no limit.
 	Unlimited bool
+	// Index is that of the limit in the domain; -1 for one that the descriptor has brought, or none.
+	Index int
 	// Shadow and Quota report whether the limit denies nothing.
 	Shadow, Quota bool
 
@@ -201,7 +203,7 @@ func (l *Lookup) Find(d *Domain, request []Descriptor) error {
 
 // find appends what limits a descriptor.
 func (l *Lookup) find(r *Descriptor) error {
-	m := Match{Cost: int64(min(r.Hits, math.MaxInt64)), Negative: r.Negative}
+	m := Match{Cost: int64(min(r.Hits, math.MaxInt64)), Negative: r.Negative, Index: -1}
 	start, family := len(l.keys), l.domain.fixed
 	if r.Override != nil {
 		if !r.Override.Unit.known() {
@@ -211,7 +213,7 @@ func (l *Lookup) find(r *Descriptor) error {
 		m.Limit, m.Rate, m.windows = &l.overrides[len(l.overrides)-1], *r.Override, true
 		l.shared = l.shared[:0]
 	} else if n := l.walk(r.Entries); n != nil {
-		m.at, m.Unlimited = n, n.unlimited
+		m.at, m.Unlimited, m.Index = n, n.unlimited, n.index
 		if !n.unlimited {
 			m.Limit, m.Rate, m.windows = &n.limit, n.rate, n.windows
 			m.Name, m.Shadow, m.Quota, family = n.name, n.shadow, n.quota, n.family
@@ -273,7 +275,7 @@ func (l *Lookup) replace() {
 	}
 	for i := range l.Matches {
 		if m := &l.Matches[i]; m.Limit != nil && m.at != nil && m.at.nameID >= 0 && l.replaced[m.at.nameID] {
-			*m = Match{Cost: m.Cost, Negative: m.Negative}
+			*m = Match{Cost: m.Cost, Negative: m.Negative, Index: -1}
 		}
 	}
 	for _, name := range l.names {

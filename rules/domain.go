@@ -17,9 +17,9 @@ type Domain struct {
 	stem      string // what the keys of the callers have for the domain
 	fixed     byte   // the family of FIXED, as keys have it
 	root      branch
-	depth     int // of the deepest branch
-	limits    int
-	names     []string // of limits that others replace
+	depth     int       // of the deepest branch
+	limits    []*branch // those that have a limit, in the order of the file
+	names     []string  // of limits that others replace
 	sum       [sha256.Size]byte
 }
 
@@ -30,7 +30,28 @@ func (d *Domain) Name() string { return d.name }
 func (d *Domain) AllOrNone() bool { return d.allOrNone }
 
 // Limits returns how many descriptors of the tree have a limit.
-func (d *Domain) Limits() int { return d.limits }
+func (d *Domain) Limits() int { return len(d.limits) }
+
+// LimitName returns the name of the limit with an index: the keys, and the values that it is for, with dots between them.
+func (d *Domain) LimitName(index int) string {
+	var words []string
+	for n := d.limits[index]; n.parent != nil; n = n.parent {
+		words = append(words, n.word)
+	}
+	slices.Reverse(words)
+	return strings.Join(words, ".")
+}
+
+// LimitMode returns the mode of the limit with an index: enforce, shadow or quota.
+func (d *Domain) LimitMode(index int) string {
+	switch n := d.limits[index]; {
+	case n.shadow:
+		return "shadow"
+	case n.quota:
+		return "quota"
+	}
+	return "enforce"
+}
 
 // branch is a descriptor of the tree.
 type branch struct {
@@ -40,6 +61,7 @@ type branch struct {
 	wild     wildcards
 
 	limited   bool // there is a limit, or is unlimited
+	index     int  // in Domain.limits
 	unlimited bool
 	limit     limit.Limit
 	family    byte // of the algorithm, as keys have it

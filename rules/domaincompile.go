@@ -86,7 +86,8 @@ func (t *treeCompiler) branch(doc *descriptorDoc) *branch {
 
 // rate gives a node the limit that a file says.
 func (t *treeCompiler) rate(n *branch, doc *rateDoc) {
-	t.domain.limits++
+	n.index = len(t.domain.limits)
+	t.domain.limits = append(t.domain.limits, n)
 	n.limited, n.unlimited, n.name = true, doc.unlimited, doc.name
 	if id, ok := t.names[doc.name]; ok {
 		n.nameID = id

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"testing"
 
 	"limitdb/internal/stats"
@@ -128,4 +130,65 @@ func TestEnvoyAllOrNone(t *testing.T) {
 		[2]string{"RL.ENVOY edge 2 1 ip a 1 ip a", `[0 [[0 3 "MINUTE" "ip" 0 20] [0 3 "MINUTE" "ip" 0 20]]]`},
 		[2]string{"RL.ENVOY edge 1 1 ip a", `[1 [[1 3 "MINUTE" "ip" 0 20]]]`},
 	)
+}
+
+// TestEnvoyFigures looks at what RL.RULES STATS and RL.DENIALS have of a tree.
+func TestEnvoyFigures(t *testing.T) {
+	const tree = `{version: 1, namespaces: {rules: [{name: all, limit: 1/m}], edge: {descriptors: [
+		{key: ip, rate_limit: {unit: minute, requests_per_unit: 2, name: per-ip}},
+		{key: path, value: /a, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}, descriptors: [{key: user, value: "x*", rate_limit: {unit: minute, requests_per_unit: %d}}]},
+		{key: free, rate_limit: {unlimited: true}}]}}}`
+	ts := withRules(t, fmt.Sprintf(tree, 1))
+	c := ts.client()
+	for _, command := range []string{
+		"RL.ENVOY edge 1 1 ip a", "RL.ENVOY edge 1 1 ip a HITS 2", "RL.ENVOY edge 1 1 ip a HITS 0", "RL.ENVOY edge 1 1 ip a REFUND", "RL.ENVOY edge 1 1 ip a HITS 5",
+		"RL.ENVOY edge 2 1 path /a 1 path /a", "RL.ENVOY edge 2 2 path /a user x1 1 free y", "RL.ENVOY edge 1 1 none z", "RL.ENVOY edge 1 1 none z LIMIT 1 MINUTE", "RL.ENVOY edge 1 1 none z LIMIT 1 MINUTE",
+	} {
+		if got := line(c.do(strings.Fields(command)...)); got[0] == '-' {
+			t.Fatal(got)
+		}
+	}
+	stats := func(words ...string) string {
+		t.Helper()
+		var all []string
+		v := c.do(append([]string{"RL.RULES", "STATS"}, words...)...)
+		if v.Err() != nil {
+			return line(v)
+		}
+		for _, e := range v.Elems {
+			f := fieldsOf(e)
+			text := f["namespace"].Text + "/" + f["name"].Text + " " + f["mode"].Text
+			for _, name := range []string{"allowed", "near_limit", "limited", "shadow_limited", "namespace_allowed", "namespace_limited", "namespace_checks"} {
+				text += " " + line(f[name])
+			}
+			all = append(all, text)
+		}
+		return strings.Join(all, ", ")
+	}
+	const want = "edge/ip enforce 1 0 2 0 5 3 10, edge/path_/a shadow 1 1 0 1 5 3 10, edge/path_/a.user_x* enforce 1 1 0 0 5 3 10, edge/free enforce 1 0 0 0 5 3 10"
+	for words, want := range map[string]string{"edge": want, "edge OVER 5m": want, "": "rules/all enforce 0 0 0 0 0 0 0, " + want, "rules": "rules/all enforce 0 0 0 0 0 0 0", "none": "-NORULE there is no namespace \"none\""} {
+		if got := stats(strings.Fields(words)...); got != want && !(want[0] == '-' && strings.HasPrefix(got, "-NORULE")) {
+			t.Errorf("STATS %s:\n got %s\nwant %s", words, got, want)
+		}
+	}
+	if got := c.do("RL.RULES", "HISTORY", "edge", "ip"); len(got.Elems) == 0 {
+		t.Errorf("no minutes: %s", line(got))
+	}
+	for _, want := range []string{":edge:ip:a limit FIXED 2/m COUNTDENIED 2 0 20000 by edge/ip", ":edge:ip:a cost FIXED 2/m COUNTDENIED 5 0 -1 by edge/ip", ":edge:none:z limit FIXED 1/m COUNTDENIED 1 0 20000"} {
+		if got := denied(c.do("RL.DENIALS")); strings.Count(got, want) != 1 || strings.Count(got, ", ") != 2 {
+			t.Errorf("%s is not in %s", want, got)
+		}
+	}
+	// What is counted goes on when the tree changes, and after a restart.
+	if _, err := ts.rules.Load([]byte(fmt.Sprintf(tree, 7))); err != nil {
+		t.Fatal(err)
+	}
+	if got := stats("edge"); got != want {
+		t.Errorf("after a change: %s", got)
+	}
+	again := withRules(t, fmt.Sprintf(tree, 7))
+	again.rules.Continue(ts.rules.Totals())
+	if got := again.rules.Totals(); !maps.Equal(got, ts.rules.Totals()) || len(got) != 4 {
+		t.Errorf("after a restart: %v", got)
+	}
 }

@@ -186,8 +186,10 @@ func startOurs(t *testing.T, dir, files string, more ...string) rls.RateLimitSer
 		build(t, "../..", binary, "./cmd/limitdb")
 	}
 	port := freePort(t)
-	start(t, dir, nil, binary, append([]string{"--port", freePort(t), "--http-port", "0", "--grpc-port", port, "--bind", "127.0.0.1", "--appendonly", "no", "--save", "",
-		"--dir", filepath.Join(dir, "data"), "--envoy-rules-dir", files}, more...)...)
+	start(t, dir, nil, binary, append([]string{
+		"--port", freePort(t), "--http-port", "0", "--grpc-port", port, "--bind", "127.0.0.1", "--appendonly", "no", "--save", "",
+		"--dir", filepath.Join(dir, "data"), "--envoy-rules-dir", files,
+	}, more...)...)
 	return client(t, port)
 }
 

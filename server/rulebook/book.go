@@ -164,6 +164,7 @@ func (b *Book) enforce(set *rules.Set) rules.Changes {
 		tallies[ns.Name()], next.tallies = t, append(next.tallies, t)
 	}
 	b.tallies = tallies
+	b.countTrees(set, b.trees.domains.Load())
 	b.force.Store(next)
 	b.changes.Add(1)
 	b.problem.Store(nil)
@@ -348,16 +349,28 @@ func (b *Book) Look(now int64) {
 	for i, w := range f.windows {
 		w.Look(now, f.counters[i].Sum())
 	}
+	for _, t := range b.treeFigures() {
+		for i, w := range t.windows {
+			w.Look(now, t.counters[i].Sum())
+		}
+	}
 }
 
 const minute = 60_000_000_000 // ns
 
-// Totals returns the counters of the rules in force by Rule.ID. It leaves out rules that have counted nothing.
+// Totals returns the counters of the rules in force by Rule.ID, and of the limits of trees by an ID of theirs. It leaves out those that have counted nothing.
 func (b *Book) Totals() map[string]stats.RuleTotals {
 	f, all := b.force.Load(), map[string]stats.RuleTotals{}
 	for i, r := range f.set.Rules() {
 		if t := f.counters[i].Totals(); t.Rule != (stats.Rule{}) {
 			all[r.ID()] = t
+		}
+	}
+	for _, tree := range b.treeFigures() {
+		for i := range tree.windows { // a tree may have so many limits that there would be no room for the rules
+			if t := tree.counters[i].Totals(); t.Rule != (stats.Rule{}) {
+				all[limitID(tree.domain, i)] = t
+			}
 		}
 	}
 	return all
@@ -369,6 +382,13 @@ func (b *Book) Continue(totals map[string]stats.RuleTotals) {
 	for i, r := range f.set.Rules() {
 		if t, ok := totals[r.ID()]; ok {
 			f.counters[i].Continue(t)
+		}
+	}
+	for _, tree := range b.treeFigures() {
+		for i, c := range tree.counters {
+			if t, ok := totals[limitID(tree.domain, i)]; ok {
+				c.Continue(t)
+			}
 		}
 	}
 }

@@ -11,8 +11,9 @@ import (
 
 // trees are the domains that come from files of Envoy's rate limit service.
 type trees struct {
-	domains atomic.Pointer[rules.Domains] // nil until the first are loaded
-	problem atomic.Pointer[string]        // why the last change failed; nil: it did not
+	domains atomic.Pointer[rules.Domains]                  // nil until the first are loaded
+	problem atomic.Pointer[string]                         // why the last change failed; nil: it did not
+	figures atomic.Pointer[map[*rules.Domain]*treeFigures] // nil until the first rules are loaded
 }
 
 // Domain returns the namespace of that name that has a tree of descriptors, or nil. One of the other rules comes before one of
@@ -70,6 +71,7 @@ func (b *Book) reloadDomains() (changes rules.Changes, err error) {
 		return changes, err
 	}
 	changes = ds.Changed(b.trees.domains.Load())
+	b.countTrees(b.Set(), ds)
 	b.trees.domains.Store(ds)
 	b.trees.problem.Store(nil)
 	b.changes.Add(1)

@@ -20,6 +20,7 @@ type byTree struct {
 	book    *Book
 	pooled  bool // the book's pool gets it back
 	domain  *rules.Domain
+	figures *treeFigures // of the domain; nil: it has been replaced
 	keys    [][]byte
 	ds      []limit.Decision // on Matches
 	told    []rules.Status   // of Matches
@@ -38,7 +39,7 @@ func (b *Book) prepareTree(d *rules.Domain, request []rules.Descriptor) (handler
 	if !ok {
 		e = &byTree{book: b, pooled: true}
 	}
-	e.Secret, e.domain = b.secret.Load()[:], d
+	e.Secret, e.domain, e.figures = b.secret.Load()[:], d, b.figuresOf(d)
 	if err := e.Find(d, request); err != nil {
 		e.Free()
 		return nil, "ERR " + err.Error()
@@ -103,7 +104,7 @@ func (e *byTree) Free() {
 	}
 	e.Reset()
 	clear(e.replies)
-	e.domain, e.all.Decisions = nil, nil
+	e.domain, e.figures, e.all.Decisions = nil, nil, nil
 	if cap(e.metric) > keptName {
 		e.metric = nil
 	}
@@ -123,6 +124,9 @@ func (e *byTree) Waits() int64 { return -1 }
 
 // decide implements envoyRequest.
 func (e *byTree) decide(c *call, t *txn) {
+	if e.figures != nil {
+		c.Latency = e.figures.tally.took
+	}
 	denied := false
 	if e.domain.AllOrNone() {
 		at, err := t.Together(&e.all)
@@ -191,6 +195,7 @@ func (e *byTree) status(i int) status {
 
 // Happen implements handler.Effect: the decisions are counted, and offered to the log of decisions.
 func (e *byTree) Happen(c *call) {
+	e.count(c)
 	to, counts := c.Decisions, e.book.Parts.Settings.EnvoyMetrics.Get()
 	if to == nil && !counts {
 		return

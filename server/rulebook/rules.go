@@ -195,17 +195,26 @@ func namespace(b *Book, c *call, f *inForce, words [][]byte) (ns *rules.Namespac
 		c.Fail(c.Command.WrongArity())
 		return nil, false
 	}
-	if c.Rights != nil {
-		if d := c.Rights.CheckNamespace(c.Command, words[0]); d.Reason != users.Allowed {
-			c.Fail(d.Text(c.Rights.Name, false))
-			return nil, false
-		}
+	if !mayShow(c, words[0]) {
+		return nil, false
 	}
 	if ns = f.set.Namespace(words[0]); ns == nil {
 		c.Fail(errorText(b.noNamespace(words[0]), words[0]))
 		return nil, false
 	}
 	return ns, true
+}
+
+// mayShow reports whether the client may be shown a namespace. If not, it replies with the error.
+func mayShow(c *call, name []byte) bool {
+	if c.Rights == nil {
+		return true
+	}
+	d := c.Rights.CheckNamespace(c.Command, name)
+	if d.Reason != users.Allowed {
+		c.Fail(d.Text(c.Rights.Name, false))
+	}
+	return d.Reason == users.Allowed
 }
 
 // rulesStep is how many rules LIST and STATS reply with in a step.
@@ -279,29 +288,66 @@ func showStats(b *Book, c *call) {
 		c.Fail(text)
 		return
 	}
-	ns, ok := namespace(b, c, f, words)
+	all, ok := b.shown(c, f, words)
 	if !ok {
 		return
 	}
-	list := shownRules(c, f.set)
-	if ns != nil {
-		list = ns.Rules()
-	}
-	checks := f.checks()
-	c.Array(len(list))
-	c.EachStep(len(list), rulesStep, nil, func(i int) {
-		r := list[i]
-		sum := f.sum(r, c.Began, over)
-		var all Checks
-		if i := f.set.Namespace([]byte(r.Namespace)).Index; i < len(checks) {
-			all = checks[i]
-		}
-		c.Fields("namespace", r.Namespace, "name", r.Name, "mode", r.Mode.String(),
+	c.Array(len(all))
+	c.EachStep(len(all), rulesStep, nil, func(i int) {
+		r := all[i]()
+		sum := r.sum(c.Began, over)
+		c.Fields("namespace", r.namespace, "name", r.name, "mode", r.mode,
 			"allowed", sum.Allowed, "near_limit", sum.Near, "limited", sum.Limited, "shadow_limited", sum.ShadowLimited,
 			"candidate_limited", sum.CandidateLimited, "blocks", sum.Blocks, "blocked", sum.Blocked, "since", sum.Since/1e9,
-			"namespace_allowed", all.Allowed, "namespace_limited", all.Limited,
-			"namespace_checks", all.Took.Count(), "namespace_p50_usec", all.Took.Quantile(0.5)/1000, "namespace_p99_usec", all.Took.Quantile(0.99)/1000)
+			"namespace_allowed", r.checks.Allowed, "namespace_limited", r.checks.Limited,
+			"namespace_checks", r.checks.Took.Count(), "namespace_p50_usec", r.checks.Took.Quantile(0.5)/1000, "namespace_p99_usec", r.checks.Took.Quantile(0.99)/1000)
 	}, nil)
+}
+
+// shown returns the rules of a namespace and the limits of a domain that the words name or, without words, of all that the client may be shown.
+// If that fails, it replies with the error.
+func (b *Book) shown(c *call, f *inForce, words [][]byte) (all []func() figured, ok bool) {
+	trees, list := b.treeFigures(), []*rules.Rule(nil)
+	if len(words) == 1 && b.Domain(string(words[0])) != nil {
+		if !mayShow(c, words[0]) {
+			return nil, false
+		}
+		trees = slices.DeleteFunc(trees, func(t *treeFigures) bool { return t.domain.Name() != string(words[0]) })
+	} else {
+		ns, ok := namespace(b, c, f, words)
+		switch {
+		case !ok:
+			return nil, false
+		case ns != nil:
+			list, trees = ns.Rules(), nil
+		default:
+			list = shownRules(c, f.set)
+			trees = slices.DeleteFunc(trees, func(t *treeFigures) bool { return c.HiddenNamespace(t.domain.Name()) })
+		}
+	}
+	checks := f.checks()
+	for _, r := range list {
+		all = append(all, func() figured { return f.rule(r, checks) })
+	}
+	for _, t := range trees {
+		checks := t.checks()
+		for i := range t.counters {
+			all = append(all, func() figured { return t.limit(i, checks) })
+		}
+	}
+	return all, true
+}
+
+// rule returns a rule with what it has counted.
+func (f *inForce) rule(r *rules.Rule, checks []Checks) figured {
+	all := figured{namespace: r.Namespace, name: r.Name, mode: r.Mode.String(), counters: f.counters[r.Index]}
+	if r.Index < len(f.windows) {
+		all.window = f.windows[r.Index]
+	}
+	if i := f.set.Namespace([]byte(r.Namespace)).Index; i < len(checks) {
+		all.checks = checks[i]
+	}
+	return all
 }
 
 // shownRules returns the rules of all namespaces that the client may be shown.
@@ -330,31 +376,19 @@ func parseOver(words [][]byte) (rest [][]byte, minutes int64, text string) {
 	return words[:n], (over + minute - 1) / minute, ""
 }
 
-// sum returns what a rule has counted in the last minutes, or since it began to count if that is 0.
-func (f *inForce) sum(r *rules.Rule, now, minutes int64) (t stats.RuleTotals) {
-	if minutes == 0 {
-		return f.counters[r.Index].Totals()
-	}
-	if r.Index < len(f.windows) {
-		t.Rule, t.Since = f.windows[r.Index].Over(now, f.counters[r.Index].Sum(), minutes)
-	}
-	return t
-}
-
 func showHistory(b *Book, c *call) {
-	f := b.force.Load()
-	ns, ok := namespace(b, c, f, c.Args[2:3])
+	list, ok := b.shown(c, b.force.Load(), c.Args[2:3])
 	if !ok {
 		return
 	}
-	r := ns.Rule(string(c.Args[3]))
-	if r == nil {
+	at := slices.IndexFunc(list, func(r func() figured) bool { return r().name == string(c.Args[3]) })
+	if at < 0 {
 		c.Fail(changeError(rules.ErrNoRule))
 		return
 	}
 	var all []stats.RuleMinute
-	if r.Index < len(f.windows) {
-		all = f.windows[r.Index].Minutes(c.Began, f.counters[r.Index].Sum())
+	if r := list[at](); r.window != nil {
+		all = r.window.Minutes(c.Began, r.counters.Sum())
 	}
 	c.Array(len(all))
 	for _, m := range all {
