@@ -223,6 +223,8 @@ const cancelledFirst = -1
 
 // Settlement is how a hold was settled.
 type Settlement struct {
+	// Estimate is what was held, and Actual what it has cost, unless Again is set.
+	Estimate, Actual int64
 	// Charged is how much more was taken than had been, or less than 0 for what went back.
 	Charged int64
 	// Over is how much of that was beyond the limit.
@@ -284,11 +286,13 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, dry bool, s *S
 	if err := limit.Unpack(e.Limit, &t.e.zones, &s.Limit); err != nil {
 		return err
 	}
-	if actual < 0 {
-		if actual = e.Amount; e.Status == hold.Returned {
-			actual = e.Back // the estimate
-		}
+	if s.Estimate = e.Amount; e.Status == hold.Returned {
+		s.Estimate = e.Back
 	}
+	if actual < 0 {
+		actual = s.Estimate
+	}
+	s.Actual = actual
 	if err := t.items[at].charge(&e, actual, set.Void(), dry, s); err != nil || dry {
 		return err
 	}

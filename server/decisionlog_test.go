@@ -66,3 +66,60 @@ func TestDecisionsAreLogged(t *testing.T) {
 		t.Errorf("%s, want %s", text, want)
 	}
 }
+
+// Each hold that is settled has one line, however it is settled. What was settled before has no other, nor has a cancel of what was never held.
+func TestSettlementsAreLogged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	log, err := decisionlog.Open(decisionlog.Options{Path: path, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := withRules(t, modelRules)
+	ts.parts.Decisions = log
+	c := ts.client()
+	for _, words := range []string{
+		"RL.HOLD k FIXED 10/d FIRST COST 7 TTL 10s ID a", "RL.COMMIT k ID a COST 3", "RL.COMMIT k ID a COST 4", "RL.CANCEL k ID a",
+		"RL.HOLD k FIXED 10/d FIRST COST 5 TTL 10s ID b", "RL.COMMIT k ID b COST 12", "RL.CANCEL k ID never", "RL.COMMIT k ID neither",
+		"RL.HOLD l FIXED 10/d FIRST COST 5 TTL 10s ID c", "RL.COMMIT l ID c",
+		"RL.HOLDALL 2 m n FIXED 10/d FIRST COST 5 FIXED 10/d FIRST COST 6 TTL 10s ID d", "RL.COMMITALL 2 m n ID d COST 1",
+		"RL.HOLDALL 2 m n FIXED 10/d FIRST COST 3 FIXED 10/d FIRST COST 4 TTL 10s ID e", "RL.CANCELALL 2 m n ID e",
+		"RL.CHECK llm 2 tenant a tokens 400 HOLD 1m ID f", "RL.CHECK llm 1 tokens 150 COMMIT f", "RL.CHECK llm 0 COMMIT f",
+		"RL.CHECK llm 2 tenant a tokens 400 HOLD 1m ID g", "RL.CHECK llm 0 CANCEL g",
+		"RL.HOLD o FIXED 10/d FIRST COST 7 TTL 10s ID h", "MULTI", "RL.COMMIT o ID h COST 1", "EXEC",
+		"RL.HOLD p FIXED 10/d FIRST COST 7 TTL 10s ID i ONEXPIRE return",
+	} {
+		c.raw(string(encode(strings.Fields(words)...)))
+	}
+	c.steps(ts, [2]string{"+15s", ""})
+	c.raw(string(encode("RL.COMMIT", "p", "ID", "i"))) // its time was over, and the estimate is charged
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	log.Run(ctx)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if _, line, ok := strings.Cut(line, `"settled":`); ok {
+			got.WriteString(line)
+		}
+	}
+	want := `"commit","id":"a","estimate":7,"actual":3,"charged":-4,"over":0}
+"commit","id":"b","estimate":5,"actual":12,"charged":7,"over":5}
+"commit","id":"c","estimate":5,"actual":5,"charged":0,"over":0}
+"commit","id":"d","estimate":5,"actual":1,"charged":-4,"over":0}
+"commit","id":"d","estimate":6,"actual":1,"charged":-5,"over":0}
+"cancel","id":"e","estimate":3,"actual":0,"charged":-3,"over":0}
+"cancel","id":"e","estimate":4,"actual":0,"charged":-4,"over":0}
+"commit","id":"f","estimate":400,"actual":150,"charged":-250,"over":0,"rule":"llm/tokens"}
+"commit","id":"f","estimate":1,"actual":1,"charged":0,"over":0,"rule":"llm/requests"}
+"cancel","id":"g","estimate":400,"actual":0,"charged":-400,"over":0,"rule":"llm/tokens"}
+"cancel","id":"g","estimate":1,"actual":0,"charged":-1,"over":0,"rule":"llm/requests"}
+"commit","id":"h","estimate":7,"actual":1,"charged":-6,"over":0}
+"commit","id":"i","estimate":7,"actual":7,"charged":7,"over":0}
+`
+	if got.String() != want {
+		t.Errorf("got\n%swant\n%s", got.String(), want)
+	}
+}

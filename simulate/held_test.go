@@ -118,3 +118,30 @@ func TestHoldsThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// A decision log has the settlements of holds among its decisions; they are no requests.
+func TestSettlementsAreNoRequests(t *testing.T) {
+	const trace = `{"time":1,"key":"a","cost":5,"limited":false}
+{"time":2,"key":"a","settled":"commit","id":"i","estimate":5,"actual":3,"charged":-2,"over":0}
+{"time":3,"key":"a","settled":"yes"}
+{"time":4,"key":"a","settled":"cancel","id":"j","estimate":5,"actual":0,"charged":-5,"over":0}
+`
+	lines, err := NewTrace(strings.NewReader(trace), TraceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := limit.Parse("fixed 10/h first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReplay([]limit.Limit{l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Run(lines, r, RunOptions{Strict: true}); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.Result(); res.Requests != 2 || res.Cost != 6 || res.Bad != 0 || res.Lines != 2 {
+		t.Errorf("%+v", res)
+	}
+}

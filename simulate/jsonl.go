@@ -7,6 +7,7 @@ import (
 )
 
 var (
+	errSettled   = errors.New("the line is the settlement of a hold in a decision log")
 	errJSON      = errors.New("the line is not a JSON object")
 	errJSONValue = errors.New("a field is neither a string nor a number")
 )
@@ -44,6 +45,9 @@ func (p *jsonParser) parse(line []byte, req *Request) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(line, &members); err != nil || members == nil {
 		return errJSON
+	}
+	if how, there := members["settled"]; there && (string(how) == `"commit"` || string(how) == `"cancel"`) {
+		return errSettled
 	}
 	var time []byte
 	for _, name := range p.times {

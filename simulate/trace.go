@@ -224,6 +224,9 @@ func (t *Trace) Next(req *Request) error {
 		if err == nil {
 			err = t.parser.parse(line, req)
 		}
+		if err == errSettled {
+			continue
+		}
 		if err == nil && !t.anonymous {
 			err = t.identify(req)
 		}

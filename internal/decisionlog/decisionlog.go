@@ -125,7 +125,34 @@ func (l *Log) Offer(d *Decision) {
 	if !l.Wants(d.Key) {
 		return
 	}
-	line := d.line()
+	l.offer(d.line())
+}
+
+// Settlement is the settlement of a hold, to log.
+type Settlement struct {
+	// Time is in Unix ns.
+	Time int64
+	// Key identifies the caller, and ID the hold.
+	Key, ID []byte
+	// Cancels reports whether it was cancelled, and not committed.
+	Cancels bool
+	// Estimate is what was held, and Actual what it has cost.
+	Estimate, Actual int64
+	// Charged is how much more was taken in the end, or less than 0 for what went back, and Over how much of that was beyond the limit.
+	Charged, Over int64
+	// Rule is the rule whose limit was held, as namespace/name; "" for a limit that came with the request.
+	Rule string
+}
+
+// Settle logs the settlement of a hold, as Offer does.
+func (l *Log) Settle(s *Settlement) {
+	if l.Wants(s.Key) {
+		l.offer(s.line())
+	}
+}
+
+// offer has Run write a line.
+func (l *Log) offer(line []byte) {
 	if l.queued.Add(int64(len(line))) <= waitingBytes {
 		select {
 		case l.lines <- line:
@@ -210,6 +237,33 @@ func (l *Log) write(line []byte) {
 			l.fail(err)
 		}
 	}
+}
+
+// line returns the settlement as a line of JSON.
+func (s *Settlement) line() []byte {
+	b := make([]byte, 0, 160+len(s.Key)+len(s.ID))
+	b = append(b, `{"time":`...)
+	b = strconv.AppendInt(b, s.Time, 10)
+	b = append(b, `,"key":`...)
+	b = linefile.AppendString(b, s.Key)
+	if b = append(b, `,"settled":`...); s.Cancels {
+		b = append(b, `"cancel","id":`...)
+	} else {
+		b = append(b, `"commit","id":`...)
+	}
+	b = linefile.AppendString(b, s.ID)
+	for _, of := range [...]struct {
+		name string
+		n    int64
+	}{{"estimate", s.Estimate}, {"actual", s.Actual}, {"charged", s.Charged}, {"over", s.Over}} {
+		b = append(append(append(b, `,"`...), of.name...), `":`...)
+		b = strconv.AppendInt(b, of.n, 10)
+	}
+	if s.Rule != "" {
+		b = append(b, `,"rule":`...)
+		b = linefile.AppendString(b, []byte(s.Rule))
+	}
+	return append(b, "}\n"...)
 }
 
 // line returns the decision as a line of JSON.

@@ -107,7 +107,7 @@ func (h *held) tell(c *call, keys handler.Keyspace, key []byte, d *limit.Decisio
 func (h *held) Happen(c *call) { tell(c, h.key[0], &h.Limit, h.Cost, denials.UsedUp, &h.d) }
 
 // settled runs settle on the hold of an id, and replies with what tell says of it.
-func settled(c *call, t *txn, id []byte, settle func(s *engine.Settlement) error, tell func(s *engine.Settlement)) {
+func settled(c *call, t *txn, id []byte, cancels bool, settle func(s *engine.Settlement) error, tell func(s *engine.Settlement)) {
 	text := request.CheckHoldID(id)
 	if text != "" {
 		c.Fail(text)
@@ -115,6 +115,7 @@ func settled(c *call, t *txn, id []byte, settle func(s *engine.Settlement) error
 	}
 	var s engine.Settlement
 	if err := t.Note(settle(&s)); t.Err == nil && !failed(c, t, err, c.Args[1], s.Limit.Algorithm.Kind()) {
+		NoteSettled(c, c.Args[1], id, cancels, "", &s)
 		tell(&s)
 	}
 }
@@ -136,7 +137,7 @@ func commit(c *call, t *txn) {
 		c.Fail(text)
 		return
 	}
-	settled(c, t, id, func(s *engine.Settlement) error { return engine.Settle(t.Txn, c.Args[1], id, a.Cost, s) }, func(s *engine.Settlement) {
+	settled(c, t, id, false, func(s *engine.Settlement) error { return engine.Settle(t.Txn, c.Args[1], id, a.Cost, s) }, func(s *engine.Settlement) {
 		c.Array(5)
 		FiveSettled(c, s)
 	})
@@ -147,7 +148,7 @@ func cancel(c *call, t *txn) {
 		c.Fail("ERR syntax error: ID id is expected, not " + resp.Quote(c.Args[2]))
 		return
 	}
-	settled(c, t, c.Args[3], func(s *engine.Settlement) error { return engine.GiveUp(t.Txn, c.Args[1], c.Args[3], s) }, func(s *engine.Settlement) {
+	settled(c, t, c.Args[3], true, func(s *engine.Settlement) error { return engine.GiveUp(t.Txn, c.Args[1], c.Args[3], s) }, func(s *engine.Settlement) {
 		c.Int(max(0, -s.Charged))
 	})
 }

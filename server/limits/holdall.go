@@ -86,6 +86,7 @@ func settles(c *call, t *txn, cancels bool, settle func(s *settling) (at int, er
 	}
 	c.Array(len(s.keys))
 	for i := range s.done {
+		NoteSettled(c, s.keys[i], s.id, cancels, "", &s.done[i])
 		tell(&s.done[i])
 	}
 }

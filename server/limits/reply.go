@@ -86,6 +86,24 @@ func note(c *call, key []byte, d *limit.Decision, e handler.Effect) {
 	}
 }
 
+// settlement tells of a hold that was settled.
+type settlement decisionlog.Settlement
+
+// Happen implements handler.Effect.
+func (s *settlement) Happen(c *call) { c.Decisions.Settle((*decisionlog.Settlement)(s)) }
+
+// NoteSettled has the log of decisions, if there is one, told of how the hold of a key was settled. rule is that of a caller, or "".
+func NoteSettled(c *call, key, id []byte, cancels bool, rule string, s *engine.Settlement) {
+	if c.Decisions == nil || s.Again || s.Limit.Algorithm == 0 || !c.Decisions.Wants(key) { // or nothing was held
+		return
+	}
+	if !c.Then(noteSize, &settlement{
+		Time: c.Now, Key: key, ID: id, Cancels: cancels, Estimate: s.Estimate, Actual: s.Actual, Charged: s.Charged, Over: s.Over, Rule: rule,
+	}) {
+		c.Decisions.Drop()
+	}
+}
+
 // tell tells of a decision that is stored: it keeps a denial, and offers the decision to the log of decisions.
 func tell(c *call, key []byte, l *limit.Limit, cost int64, why denials.Why, d *limit.Decision) {
 	if d.Limited {

@@ -206,6 +206,10 @@ func (s *settle) do(c *call, t *txn) {
 	none.Decision.Limit, none.Decision.Remaining = -1, -1
 	at := &none
 	for i := range all {
+		if c.Decisions != nil {
+			rule, _, _ := readNote(all[i].Note)
+			limits.NoteSettled(c, all[i].Key, s.id, s.cancels, string(c.Args[1])+"/"+string(rule), &all[i].Settlement)
+		}
 		if k := &all[i]; i == 0 || k.Over > at.Over || k.Over == at.Over && k.Decision.Remaining < at.Decision.Remaining {
 			at = k
 		}
