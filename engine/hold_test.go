@@ -86,7 +86,7 @@ func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settl
 		return Settlement{}, nil
 	case h.settled:
 		again := h.s
-		again.Again, again.Decision = true, limit.Decision{}
+		again.Again, again.Decision, again.Estimate, again.Actual = true, limit.Decision{}, 0, 0
 		if again.Limit.Algorithm != 0 {
 			if err := limit.Peek(&h.l, k.live(now), now, 0, &again.Decision); err != nil {
 				panic(err)
@@ -94,12 +94,14 @@ func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settl
 		}
 		return again, nil
 	}
-	if actual < 0 {
-		if actual = h.amount; h.returned {
-			actual = h.estimate
-		}
+	estimate := h.amount
+	if h.returned {
+		estimate = h.estimate
 	}
-	s := Settlement{Limit: h.l}
+	if actual < 0 {
+		actual = estimate
+	}
+	s := Settlement{Limit: h.l, Estimate: estimate, Actual: actual}
 	state := k.live(now)
 	switch more := actual - h.amount; {
 	case more > 0:
