@@ -15,15 +15,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-work=$(mktemp -d "${DATA:-bench}/durability.XXXXXX")
-work=$(cd "$work" && pwd)
-pids=()
-cleanup() {
-  for p in "${pids[@]}"; do kill "$p" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  rm -rf "$work"
-}
-trap cleanup EXIT
+source bench/work.sh "${DATA:-bench}"
 CGO_ENABLED=0 go build -o "$work/limitdb" ./cmd/limitdb
 requests=${REQUESTS:-2000000} keys=${KEYS:-10000000} rounds=${ROUNDS:-3}
 next_port=17930

@@ -11,14 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 version=v1.4.1-0.20260122083618-3fb702589d36
-work=$(mktemp -d)
-pids=()
-cleanup() {
-  for p in "${pids[@]}"; do kill "$p" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  rm -rf "$work"
-}
-trap cleanup EXIT
+source bench/work.sh "${TMPDIR:-/tmp}"
 port=${PORT:-28930}
 
 limitdb=${LIMITDB:-$work/limitdb}

@@ -13,15 +13,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-work=$(mktemp -d "${DATA:-bench}/replication.XXXXXX")
-work=$(cd "$work" && pwd)
-pids=()
-cleanup() {
-  for p in "${pids[@]}"; do kill "$p" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  rm -rf "$work"
-}
-trap cleanup EXIT
+source bench/work.sh "${DATA:-bench}"
 CGO_ENABLED=0 go build -o "$work/limitdb" ./cmd/limitdb
 each=${SECONDS_EACH:-4} rounds=${ROUNDS:-3} keys=${KEYS:-5000000}
 port=18930

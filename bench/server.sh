@@ -13,14 +13,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-work=$(mktemp -d)
-pids=()
-cleanup() {
-  for p in "${pids[@]}"; do kill "$p" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  rm -rf "$work"
-}
-trap cleanup EXIT
+source bench/work.sh "${TMPDIR:-/tmp}"
 go build -o "$work/limitdb" ./cmd/limitdb
 port=${PORT:-17901} redis_port=17902
 
