@@ -27,12 +27,6 @@ type Listed struct {
 
 // settle settles the hold of the key, or tries that if dry is set, unless it is gone.
 func (k *Listed) settle(t *Txn, id []byte, as hold.Status, dry bool, cost func(note []byte) (int64, error)) error {
-	if k.lease() {
-		if dry {
-			return nil
-		}
-		return releaseLease(t, k.Key, id)
-	}
 	actual, err := cost(k.Note)
 	if err != nil || k.gone {
 		return err
@@ -196,7 +190,14 @@ func settleList(t *Txn, list, id []byte, as hold.Status, cost func(note []byte) 
 	}
 	for _, dry := range [2]bool{true, false} { // a step takes nothing back
 		for i := range keys {
-			if err := keys[i].settle(t, id, as, dry, cost); err != nil {
+			k := &keys[i]
+			switch {
+			case !k.lease():
+				err = k.settle(t, id, as, dry, cost)
+			case !dry && !e.Settled(): // later, another request may have a lease of this id
+				err = releaseLease(t, k.Key, id)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -33,6 +33,10 @@ func (t *Txn) Info(key []byte) (info Info, ok bool, err error) {
 
 // HeldOn returns how many holds of a key are live, and how much they hold.
 func HeldOn(t *Txn, key []byte) (n, amount int64, err error) {
+	it, err := t.current(key)
+	if err != nil || it.s.table.Besides() == 0 && !it.written { // nothing is known of any id
+		return 0, 0, err
+	}
 	err = Holds(t, key, func(h *Held) bool {
 		if h.Live(t.Now()) {
 			n, amount = n+1, amount+h.Amount
