@@ -2,8 +2,7 @@
 # Measures the gRPC port beside envoyproxy/ratelimit with Redis: times of answers, and the processor time of a request, in rounds that
 # alternate. Prints Markdown. The figures to look at are the ratios.
 #
-#     bench/envoy.sh           needs redis-server, and the module proxy to build that service
-#     SOAK=1h bench/envoy.sh   limitdb alone for an hour; fails if its memory grows
+#     bench/envoy.sh    needs redis-server, and the module proxy to build that service
 #
 # RATE (5000 a second), EACH (10s), ROUNDS (5) and CONNS (8) change the load. LIMITDB and SERVICE name binaries that are built already. Neither side
 # writes to a disk.
@@ -46,12 +45,6 @@ YAML
 "$limitdb" --port $((port)) --http-port 0 --grpc-port $((port + 1)) --bind 127.0.0.1 --dir "$work/data" --appendonly no --rules-file "$work/rules.yaml" 2>"$work/limitdb.log" &
 pids+=($!)
 answers $((port + 1))
-servers=("limitdb=127.0.0.1:$((port + 1)),${pids[0]}")
-load() { "$work/load" -rate "${RATE:-5000}" -each "${EACH:-10s}" -rounds "${ROUNDS:-5}" -conns "${CONNS:-8}" "$@"; }
-if [[ -n ${SOAK-} ]]; then
-  load -soak "$SOAK" "${servers[@]}"
-  exit
-fi
 
 service=${SERVICE:-$work/service_cmd}
 [[ -n ${SERVICE-} ]] || (cd "$work" && GOBIN=$work GOFLAGS=-mod=mod go install github.com/envoyproxy/ratelimit/src/service_cmd@$version)
@@ -60,9 +53,10 @@ pids+=($!)
 answers $((port + 2))
 mkdir -p "$work/root/ratelimit/config"
 cp "$work/tree" "$work/root/ratelimit/config/bench.yaml"
-RUNTIME_ROOT=$work/root RUNTIME_SUBDIRECTORY=ratelimit RUNTIME_WATCH_ROOT=false LOG_LEVEL=error USE_STATSD=false \
+RUNTIME_ROOT=$work/root RUNTIME_SUBDIRECTORY=ratelimit RUNTIME_WATCH_ROOT=false LOG_LEVEL=error DISABLE_STATS=true \
   REDIS_SOCKET_TYPE=tcp REDIS_URL=127.0.0.1:$((port + 2)) HOST=127.0.0.1 GRPC_HOST=127.0.0.1 DEBUG_HOST=127.0.0.1 \
   PORT=$((port + 3)) GRPC_PORT=$((port + 4)) DEBUG_PORT=$((port + 5)) "$service" >"$work/service.log" 2>&1 &
 pids+=($!)
 answers $((port + 4))
-load "${servers[@]}" "service=127.0.0.1:$((port + 4)),${pids[2]},${pids[1]}"
+"$work/load" -rate "${RATE:-5000}" -each "${EACH:-10s}" -rounds "${ROUNDS:-5}" -conns "${CONNS:-8}" \
+  "limitdb=127.0.0.1:$((port + 1)),${pids[0]}" "service=127.0.0.1:$((port + 4)),${pids[2]},${pids[1]}"

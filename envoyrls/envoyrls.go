@@ -3,7 +3,7 @@
 // response. docs/envoy.md is its manual.
 //
 // It speaks HTTP/2 itself, in sessions without goroutines as those of RESP: with the usual package, which hands each call from one goroutine to the
-// next, a decision took four times as much processor time.
+// next, a decision took two to four times as much processor time.
 package envoyrls
 
 import (

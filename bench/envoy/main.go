@@ -2,8 +2,6 @@
 // times of the answers and the processor time that each server's processes took for a decision. bench/envoy.sh starts the servers.
 //
 //	envoy -rate 5000 -each 10s -rounds 3 limitdb=127.0.0.1:8081,PID service=127.0.0.1:8083,PID,PID-of-redis
-//
-// With -soak it asks the first server alone, for that long, and prints its memory and its goroutines' share every tenth of that time.
 package main
 
 import (
@@ -12,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +30,6 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 3, "how many rounds")
 	flag.IntVar(&o.conns, "conns", 8, "connections to each server")
 	flag.IntVar(&o.callers, "callers", 10_000, "how many callers there are")
-	flag.DurationVar(&o.soak, "soak", 0, "ask the first server alone for so long")
 	flag.Parse()
 	if err := run(o, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "envoy:", err)
@@ -43,7 +39,7 @@ func main() {
 
 type options struct {
 	rate, rounds, conns, callers int
-	each, soak                   time.Duration
+	each                         time.Duration
 }
 
 // A server is one that is asked.
@@ -94,9 +90,6 @@ func run(o options, args []string) error {
 	}
 	if len(all) == 0 {
 		return errors.New("there is no server to ask")
-	}
-	if o.soak > 0 {
-		return soak(all[0], o)
 	}
 	for _, s := range all { // connections and warm code
 		if err := s.ask(o, time.Second, hdrhistogram.New(1, 60_000_000, 3)); err != nil {
@@ -208,48 +201,4 @@ func (s *server) used() (sum time.Duration, err error) {
 		}
 	}
 	return sum, nil
-}
-
-// memory returns the resident memory of the server's first process in bytes.
-func (s *server) memory() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pids[0]))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			return kb << 10, err
-		}
-	}
-	return 0, errors.New("the process shows no memory")
-}
-
-// growth is how much more memory the last fifth of a soak may have than the second: the first warms up.
-const growth = 1.10
-
-// soak asks one server for long, and fails if its memory grows.
-func soak(s *server, o options) error {
-	var sizes []int64
-	const parts = 10
-	for i := range parts {
-		if err := s.ask(o, o.soak/parts, s.times); err != nil {
-			return err
-		}
-		size, err := s.memory()
-		if err != nil {
-			return err
-		}
-		sizes = append(sizes, size)
-		fmt.Printf("%v: %d answers, %d failed, p99 %v, %.1f MB\n", o.soak/parts*time.Duration(i+1), s.times.TotalCount(), s.failed,
-			time.Duration(s.times.ValueAtQuantile(99)*1000), float64(size)/(1<<20))
-	}
-	early, late := slices.Max(sizes[2:4]), slices.Max(sizes[8:])
-	if float64(late) > float64(early)*growth {
-		return fmt.Errorf("the memory grew from %d to %d bytes", early, late)
-	}
-	if s.failed > 0 {
-		return fmt.Errorf("%d requests failed", s.failed)
-	}
-	return nil
 }

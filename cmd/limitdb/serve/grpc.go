@@ -66,6 +66,7 @@ func (p *grpcPort) listen(tls *transport.TLS) error {
 		return errors.New("grpc-port: the machine has none of the addresses in " + p.bind().Name())
 	}
 	p.registry.OnChange(p.portsChanged, p.bind())
+	p.registry.OnChange(func() error { return p.grpc.SetKeepAlive(keepAlive(p.set.TCPKeepalive.Get())) }, p.set.TCPKeepalive)
 	return nil
 }
 
