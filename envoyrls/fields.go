@@ -13,6 +13,7 @@ type head struct {
 	size int  // as SETTINGS_MAX_HEADER_LIST_SIZE counts
 	bad  bool // malformed, as of RFC 9113
 	last bool // a field that is no pseudo-header has come
+	asks bool // a pseudo-header has come, so these are no trailers
 }
 
 // add notes a field.
@@ -48,6 +49,7 @@ func (h *head) add(f hpack.HeaderField) {
 
 // addPseudo notes a field whose name begins with a colon.
 func (h *head) addPseudo(f hpack.HeaderField) {
+	h.asks = true
 	to := (*string)(nil)
 	switch f.Name {
 	case ":method":

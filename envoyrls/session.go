@@ -553,7 +553,7 @@ func (x *session) decode(block []byte) {
 		switch {
 		case c.ended:
 			c.cut(streamClosed)
-		case !x.openEnd:
+		case !x.openEnd || x.head.asks || x.head.bad:
 			c.cut(protocolError)
 		default:
 			c.finished()
@@ -561,7 +561,7 @@ func (x *session) decode(block []byte) {
 	case stream > x.last:
 		x.last = stream
 		x.begin(stream, x.openEnd)
-	case !x.openEnd: // else the end of a call that was answered before
+	case !x.openEnd || x.head.asks: // else trailers of a call that was answered before
 		x.broken(streamClosed)
 	}
 }

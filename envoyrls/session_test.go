@@ -104,14 +104,18 @@ func greeted(t testing.TB, change func(*peer, *Options), settings ...http2.Setti
 
 // head writes the head of a call. The fields are names and values that replace the usual ones; an empty value leaves the field out.
 func (p *peer) head(stream uint32, end bool, fields ...string) {
-	all := [][2]string{
+	p.fields(stream, end, [][2]string{
 		{":method", "POST"},
 		{":scheme", "http"},
 		{":path", "/" + serviceName + "/ShouldRateLimit"},
 		{":authority", "x"},
 		{"content-type", "application/grpc"},
 		{"te", "trailers"},
-	}
+	}, fields...)
+}
+
+// fields writes fields as head does, of which others replace some.
+func (p *peer) fields(stream uint32, end bool, all [][2]string, fields ...string) {
 next:
 	for i := 0; i < len(fields); i += 2 {
 		for j := range all {
@@ -245,7 +249,20 @@ func TestCalls(t *testing.T) {
 			p.head(1, false, "content-type", "application/grpc+proto")
 			_ = p.WriteData(1, true, p.usual())
 		}, answered},
-		"trailers":         {func(p *peer) { p.head(1, false); _ = p.WriteData(1, false, p.usual()); p.head(1, true) }, answered},
+		"trailers": {func(p *peer) {
+			p.head(1, false)
+			_ = p.WriteData(1, false, p.usual())
+			p.fields(1, true, [][2]string{{"x", "y"}})
+		}, answered},
+		"trailers that ask": {func(p *peer) {
+			p.head(1, false)
+			_ = p.WriteData(1, false, p.usual())
+			p.head(1, true)
+		}, `RESET 1 PROTOCOL_ERROR`},
+		"late trailers": {func(p *peer) {
+			p.head(1, false, ":path", "/x/Y")
+			p.fields(1, true, [][2]string{{"x", "y"}})
+		}, `HEADERS 1 :status=200 grpc-status=12 grpc-message=there is no such method END; RESET 1 NO_ERROR`},
 		"an end by itself": {func(p *peer) { p.head(1, false); _ = p.WriteData(1, false, p.usual()); _ = p.WriteData(1, true, nil) }, answered},
 		"padding":          {func(p *peer) { p.head(1, false); _ = p.WriteDataPadded(1, true, p.usual(), make([]byte, 100)) }, answered},
 		"no message":       {func(p *peer) { p.head(1, true) }, `HEADERS 1 :status=200 grpc-status=13 grpc-message=there is no whole message END`},
@@ -314,7 +331,7 @@ func TestBrokenConnections(t *testing.T) {
 		"data on a new stream":   {frame(http2.FrameData, 0, 1, "x"), "GOAWAY 0 PROTOCOL_ERROR"},
 		"more padding than data": {func(p *peer) { p.head(1, false); frame(http2.FrameData, http2.FlagDataPadded, 1, "\x05x")(p) }, "GOAWAY 1 PROTOCOL_ERROR"},
 		"an even stream":         {func(p *peer) { p.head(2, true) }, "GOAWAY 0 PROTOCOL_ERROR"},
-		"a stream that was":      {func(p *peer) { p.head(3, true); p.head(1, false) }, "HEADERS 3 :status=200 grpc-status=13 grpc-message=there is no whole message END; GOAWAY 3 STREAM_CLOSED"},
+		"a stream that was":      {func(p *peer) { p.head(3, true); p.head(1, true) }, "HEADERS 3 :status=200 grpc-status=13 grpc-message=there is no whole message END; GOAWAY 3 STREAM_CLOSED"},
 		"no fields":              {frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\xff"), "GOAWAY 0 COMPRESSION_ERROR"},
 		"half a field":           {frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, "\x40\x05a"), "GOAWAY 0 COMPRESSION_ERROR"},
 		"a stream on itself":     {frame(http2.FrameHeaders, http2.FlagHeadersPriority, 1, "\x00\x00\x00\x01\x10"), "GOAWAY 0 PROTOCOL_ERROR"},
