@@ -6,7 +6,9 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: bench/instructions.sh -against REV [option ...] [package]
+usage: bench/instructions.sh [-against REV] [option ...] [package]
+
+Without an earlier revision, it counts only what ids and holds cost beside a take, and how much of the processor they take in a server.
 
   -bench REGEX   which benchmarks (default: decisions and counters in pipelines,
                  checks, and redis_rate's script)
@@ -43,16 +45,17 @@ while (($#)); do
       ;;
   esac
 done
-[[ -n $against ]] || die "-against REV is needed"
 [[ $n =~ ^[1-9][0-9]*$ ]] || die "-n needs a number above 0, not '$n'"
 command -v valgrind >/dev/null || die "valgrind is missing: apt-get install valgrind"
 
 work=$(mktemp -d)
 trap 'git worktree remove --force "$work/before" 2>/dev/null; rm -rf "$work"' EXIT
-git worktree add --quiet --detach "$work/before" "$against" || die "there is no revision '$against'"
 export CGO_ENABLED=0
 go test -c -o "$work/now.test" "$package"
-(cd "$work/before" && go test -c -o "$work/before.test" "$package")
+if [[ -n $against ]]; then
+  git worktree add --quiet --detach "$work/before" "$against" || die "there is no revision '$against'"
+  (cd "$work/before" && go test -c -o "$work/before.test" "$package")
+fi
 
 # collected BUILD BENCHMARK OPERATIONS prints the instructions of a run. A Go program in valgrind sometimes crashes, so there are a few tries.
 collected() {
@@ -75,15 +78,24 @@ each() { # BUILD BENCHMARK: the instructions of one operation
   echo $(((twice - once) / n))
 }
 
-printf '| %s, instructions | %s | now | |\n|---|---|---|---|\n' "$package" "$against"
-(cd "$package" && "$work/now.test" -test.run '^$' -test.bench "$bench" -test.benchtime 1x -test.cpu 1) | sed -n 's/^\(Benchmark[^ \t]*\).*/\1/p' | while read -r name; do
-  exact="^${name//\//\$\/^}\$"
-  before=$(each before "$exact") now=$(each now "$exact")
-  printf '| %s | %s | %s | %s × |\n' "${name#Benchmark}" "$before" "$now" "$(awk -v a="$before" -v b="$now" 'BEGIN { printf "%.3f", b / a }')"
-done
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", b / a }'; }
 
-# What a hold costs: an estimate that is held and then settled, in takes. It needs no earlier revision.
-if [[ $package == ./server ]]; then
-  take=$(each now '^BenchmarkHolds$/^take$') pair=$(each now '^BenchmarkHolds$/^pair$')
-  printf '\nA take has %s instructions, a hold with its commit %s: %s × a take.\n' "$take" "$pair" "$(awk -v a="$take" -v b="$pair" 'BEGIN { printf "%.2f", b / a }')"
+if [[ -n $against ]]; then
+  printf '| %s, instructions | %s | now | |\n|---|---|---|---|\n' "$package" "$against"
+  (cd "$package" && "$work/now.test" -test.run '^$' -test.bench "$bench" -test.benchtime 1x -test.cpu 1) | sed -n 's/^\(Benchmark[^ \t]*\).*/\1/p' | while read -r name; do
+    exact="^${name//\//\$\/^}\$"
+    before=$(each before "$exact") now=$(each now "$exact")
+    printf '| %s | %s | %s | %s × |\n' "${name#Benchmark}" "$before" "$now" "$(ratio "$before" "$now")"
+  done
+elif [[ $package == ./server ]]; then
+  printf '| instructions | a take | with ONCE | | a hold and its commit | |\n|---|---|---|---|---|---|\n'
+  for on in keys one; do
+    for depth in 1 16 64; do
+      for op in take once pair; do
+        declare "$op=$(each now "^BenchmarkHolds\$/^$on\$/^$op\$/^P=$depth\$")"
+      done
+      printf '| %s, pipelines of %s | %s | %s | %s × | %s | %s × |\n' "$([[ $on == keys ]] && echo 'one id a key' || echo 'thousands on one key')" \
+        $depth "$take" "$once" "$(ratio "$take" "$once")" "$pair" "$(ratio "$take" "$pair")"
+    done
+  done
 fi

@@ -3,8 +3,10 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"limitdb/limit"
 )
@@ -115,47 +117,53 @@ func BenchmarkPipelines(b *testing.B) {
 	}
 }
 
-// BenchmarkHolds measures a take, and an estimate that is held and then settled, in a pipeline of 64 commands on 1250 keys. An
-// operation is one take, or one hold with its commit. A key has some ids that were settled and are still known.
+// BenchmarkHolds measures a take, a take whose id counts once, and an estimate that is held and then settled. An operation is one
+// take, or one hold with its commit; each has an id that is not known. There is one id for each of 10 000 keys, or there are some
+// thousand on one key: a settled id is known for 30 s, and one that counts once for 60.
 func BenchmarkHolds(b *testing.B) {
-	const depth, keys, ids = 64, 1250, 8
-	for _, pair := range []bool{false, true} {
-		b.Run(map[bool]string{false: "take", true: "pair"}[pair], func(b *testing.B) {
-			ts := newTestServer(b)
-			c := ts.client()
-			var batches [][]byte
-			each := depth
-			if pair {
-				each = depth / 2
-			}
-			for i := range keys * ids {
-				key, id := fmt.Sprintf("user:%07d", i*7919%keys), fmt.Sprint("request-", i/keys)
-				if i%each == 0 {
-					batches = append(batches, nil)
-				}
-				last := &batches[len(batches)-1]
-				if !pair {
-					*last = append(*last, encode("RL.TAKE", key, "FIXED", "1000000000/h", "COST", "9")...)
-					continue
-				}
-				*last = append(*last, encode("RL.HOLD", key, "FIXED", "1000000000/h", "COST", "9", "TTL", "1m", "ID", id)...)
-				*last = append(*last, encode("RL.COMMIT", key, "ID", id, "COST", "5")...)
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if i%each == 0 {
-					at := i / each % len(batches)
-					if at == 0 {
-						ts.clock.Advance(40e9) // an id is known for 30 s after it was settled
+	const most = "FIXED 1000000000/h COST 9"
+	for _, on := range []struct {
+		name  string
+		keys  int
+		ids   int
+		apart time.Duration // of two operations
+	}{{"keys", 10_000, 10_000, 7 * time.Millisecond}, {"one", 1, 16_384, 15 * time.Millisecond}} {
+		for _, op := range []struct{ name, text string }{
+			{"take", "RL.TAKE %[1]s " + most}, {"once", "RL.TAKE %[1]s " + most + " ONCE %[2]s"},
+			{"pair", "RL.HOLD %[1]s " + most + " TTL 1m ID %[2]s|RL.COMMIT %[1]s ID %[2]s COST 5"},
+		} {
+			for _, depth := range []int{1, 16, 64} {
+				b.Run(fmt.Sprintf("%s/%s/P=%d", on.name, op.name, depth), func(b *testing.B) {
+					ts := newTestServer(b)
+					c := ts.client()
+					var commands [][]byte
+					for i := range on.ids {
+						for line := range strings.SplitSeq(op.text, "|") {
+							line = fmt.Sprintf(line+"%.0[1]s%.0[2]s", fmt.Sprintf("user:%07d", i*7919%on.keys), fmt.Sprintf("request-%08d", i))
+							commands = append(commands, encode(strings.Fields(line)...))
+						}
 					}
-					c.conn.out = c.conn.out[:0]
-					c.s.Data(batches[at])
-				}
+					each := len(commands) / on.ids
+					var reads [][]byte
+					for some := range slices.Chunk(commands, depth) {
+						reads = append(reads, slices.Concat(some...))
+					}
+					b.ReportAllocs()
+					for i := 0; b.Loop(); i++ {
+						for n := i * each; n < (i+1)*each; n++ {
+							if n%depth == 0 {
+								ts.clock.Advance(on.apart * time.Duration(depth) / time.Duration(each))
+								c.conn.out = c.conn.out[:0]
+								c.s.Data(reads[n/depth%len(reads)])
+							}
+						}
+					}
+					if bytes.Contains(c.conn.out, []byte("\n-")) || bytes.HasPrefix(c.conn.out, []byte("-")) {
+						b.Fatalf("%q", c.conn.out)
+					}
+				})
 			}
-			if bytes.Contains(c.conn.out, []byte("\n-")) || bytes.HasPrefix(c.conn.out, []byte("-")) {
-				b.Fatalf("%q", c.conn.out)
-			}
-		})
+		}
 	}
 }
 
