@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // Errors of Add.
@@ -16,7 +17,7 @@ var (
 )
 
 // Edit is what a step makes of a set: a set that is written anew, or else a head and
-// splices. It may be used again.
+// splices. It may be used again, and is valid until then.
 type Edit struct {
 	// Whole is the new set. It is empty if the set is to go, and nil if Splices change it.
 	Whole Set
@@ -26,6 +27,7 @@ type Edit struct {
 	Splices []Splice
 
 	bytes []byte // of splices
+	room  []byte // for Whole
 }
 
 // Splice is bytes at an offset from behind the head. They replace as many, or come at the end.
@@ -35,10 +37,51 @@ type Splice struct {
 	Ins []byte
 }
 
+// roomMost is the largest room that an Edit keeps for the next Whole.
+const roomMost = 1 << 16
+
+// whole makes the edit a set that was written to the room.
+func (w *Edit) whole(s Set) {
+	if w.Splices, w.Whole = w.Splices[:0], s; len(s) == 0 {
+		w.Whole = Set{}
+	}
+	if w.room = s[:0]; cap(s) > roomMost {
+		w.room = nil
+	}
+}
+
+// More returns how many bytes longer than before a set is that the edit only changes.
+func (w *Edit) More() int {
+	if n := len(w.Splices); n > 0 && w.Splices[n-1].End {
+		return len(w.Splices[n-1].Ins)
+	}
+	return 0
+}
+
+// Apply makes the changes to the bytes of the set of which the edit is, and returns them. It is for an edit without Whole.
+func (w *Edit) Apply(s []byte) []byte {
+	copy(s, w.Head)
+	for _, p := range w.Splices {
+		if p.End {
+			return append(s, p.Ins...)
+		}
+		copy(s[headSize+p.At:], p.Ins)
+	}
+	return s
+}
+
 func (w *Edit) begin(s Set, expires int64) {
 	w.Whole, w.Splices, w.bytes = nil, w.Splices[:0], w.bytes[:0]
-	w.Head = append(w.Head[:0], s[:headSize]...)
-	binary.LittleEndian.PutUint64(w.Head, uint64(max(expires, s.expires())))
+	w.Head = binary.LittleEndian.AppendUint64(w.Head[:0], uint64(max(expires, s.expires())))
+	w.Head = binary.LittleEndian.AppendUint32(w.Head, s.revision()+1)
+}
+
+// revision returns the revision of a set, 0 of none. Each edit makes it higher.
+func (s Set) revision() uint32 {
+	if len(s) < headSize {
+		return 0
+	}
+	return binary.LittleEndian.Uint32(s[headSize-4:])
 }
 
 // put replaces the bytes at an offset of the set.
@@ -55,7 +98,10 @@ func (w *Edit) put32(at int, n int) {
 // Add makes w the edit that adds an entry whose id is not known at now. seed is for the hash of a set that has none.
 // The errors are ErrLive and ErrKnown.
 func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
-	if !s.takes(e) {
+	switch {
+	case s.compact() && s.Valid() && s.addCompact(w, now, e):
+		return nil
+	case !s.takes(e):
 		return s.anew(w, now, e, seed)
 	}
 	var old Entry
@@ -81,7 +127,7 @@ func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 
 // takes reports whether there is a place for an entry.
 func (s Set) takes(e *Entry) bool {
-	return s.Valid() && s.count() < min(s.places()/8*7, most) && (e.Status != Returning || s.queued() < s.room()) &&
+	return s.Valid() && !s.compact() && s.count() < min(s.places()/8*7, most) && (e.Status != Returning || s.queued() < s.room()) &&
 		(e.Status > Returning || s.live() < MaxLive)
 }
 
@@ -105,7 +151,7 @@ func (s Set) inHeap(i int) int { return int(binary.LittleEndian.Uint32(s[s.heap(
 func (s Set) overAt(i int) int64 {
 	at := s.inHeap(i)
 	if at < setSize || at > len(s)-entrySize {
-		return math.MinInt64 // damaged: it goes as soon as can be
+		return never // damaged: it goes as soon as can be
 	}
 	return s.over(at)
 }
@@ -115,12 +161,8 @@ func (s Set) over(at int) int64 { return int64(binary.LittleEndian.Uint64(s[at+u
 
 // Change makes w the edit that gives the entry e, which Find has returned, another status, Rest, Back and Amount.
 func (s Set) Change(w *Edit, now int64, e *Entry) {
-	if s.places() == 0 {
-		s.rewrite(w, now, nil, 0, func(old *Entry) {
-			if old.at == e.at {
-				*old = *e
-			}
-		})
+	if s.compact() {
+		s.rewrite(w, now, &changes{instead: e, void: s.Void()})
 		return
 	}
 	w.begin(s, e.Forgotten())
@@ -155,39 +197,37 @@ func (s Set) Next(now int64) (due int64, ok bool) {
 	if !s.Valid() || s.expires() <= now {
 		return 0, false
 	}
-	if s.places() > 0 {
+	if !s.compact() {
 		if s.queued() == 0 {
 			return 0, false
 		}
 		return s.overAt(0), true
 	}
-	s.Each(math.MinInt64, func(e *Entry) bool {
+	if s[formAt]&returning == 0 {
+		return 0, false
+	}
+	var e Entry
+	for w := s.walk(); w.next(&e); {
 		if e.Status == Returning && (!ok || e.Until < due) {
 			due, ok = e.Until, true
 		}
-		return true
-	})
+	}
 	return due, ok
 }
 
 // Return makes w the edit that ends the first hold that is to go back at now, or all if they are many and one is not set,
-// or if the set has no index. It calls back for each, which may change its Amount to what stays taken. Some holds of the
+// or if the set is compact. It calls back for each, which may change its Amount to what stays taken. Some holds of the
 // heap may have been settled, so others may still be Due.
 func (s Set) Return(w *Edit, now int64, one bool, back func(e *Entry)) {
-	if s.places() == 0 || !one && s.due(now, 0, 0, s.count()/16+few) > s.count()/16+few {
-		s.rewrite(w, now, nil, binary.LittleEndian.Uint64(s[seedAt:]), func(e *Entry) {
-			if e.Status == Returning && e.Until <= now {
-				back(e)
-				e.Status = Returned
-			}
-		})
+	if s.compact() || !one && s.due(now, 0, 0, s.count()/16+few) > s.count()/16+few {
+		s.rewrite(w, now, &changes{back: back, void: s.Void(), seed: s.seed()})
 		return
 	}
-	w.begin(s, math.MinInt64)
+	w.begin(s, never)
 	w.put32(queuedAt, s.queued()-1)
 	s.pop(w)
 	var e Entry
-	if s.read(s.inHeap(0), &e) > 0 && e.Status == Returning {
+	if s.read(s.inHeap(0), &e) > 0 && e.Status == Returning && e.Forgotten() > now {
 		back(&e)
 		e.Status = Returned
 		s.change(w, now, &e)
@@ -228,7 +268,11 @@ func (s Set) pop(w *Edit) {
 
 // Reset makes w the edit after which nothing that was taken by now goes back.
 func (s Set) Reset(w *Edit, now int64) {
-	w.begin(s, math.MinInt64)
+	if s.compact() {
+		s.rewrite(w, now, &changes{void: now})
+		return
+	}
+	w.begin(s, never)
 	from := len(w.bytes)
 	w.bytes = binary.LittleEndian.AppendUint64(w.bytes, uint64(now))
 	w.put(voidAt, w.bytes[from:])
@@ -239,7 +283,7 @@ func (s Set) anew(w *Edit, now int64, e *Entry, seed uint64) error {
 	var full Full
 	err := s.Room(now, e, &full)
 	if err == nil {
-		s.rewrite(w, now, e, seed, nil)
+		s.rewrite(w, now, &changes{more: e, seed: seed, void: s.Void()})
 	}
 	return err
 }
@@ -267,7 +311,7 @@ func (f *Full) tells(s Set, now int64, e *Entry) error {
 // Room returns the error that Add would return for an entry, of which only the status and Until count. f is what an earlier
 // call for the set has remembered.
 func (s Set) Room(now int64, e *Entry, f *Full) error {
-	if s.takes(e) || !s.Valid() || s.count() < MaxLive {
+	if s.compact() || s.takes(e) || !s.Valid() || s.count() < MaxLive {
 		return nil
 	}
 	if err := f.tells(s, now, e); err != nil {
@@ -284,17 +328,47 @@ func (s Set) Room(now int64, e *Entry, f *Full) error {
 		return true
 	})
 	if live < MaxLive {
-		f.live = math.MinInt64
+		f.live = never
 	}
 	if known < MaxKnown {
-		f.known = math.MinInt64
+		f.known = never
 	}
 	return f.tells(s, now, e)
 }
 
-// rewrite makes w a new set without what is forgotten at now, with an entry more unless it is nil, and with what change
-// makes of the others.
-func (s Set) rewrite(w *Edit, now int64, more *Entry, seed uint64, change func(e *Entry)) {
+// changes are what a set is written anew for.
+type changes struct {
+	more    *Entry         // comes at the end
+	instead *Entry         // takes the place of the one that is where it was read
+	back    func(e *Entry) // is called for those that go back
+	void    int64
+	seed    uint64 // of the index, if there is none yet
+}
+
+// seed returns the seed of the index, 0 without one.
+func (s Set) seed() uint64 {
+	if s.compact() {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(s[seedAt:])
+}
+
+// of makes the changes to an entry that is there.
+func (c *changes) of(now int64, e *Entry) {
+	if c.instead != nil && c.instead.at == e.at {
+		*e = *c.instead
+	}
+	if c.back != nil && e.Status == Returning && e.Until <= now {
+		c.back(e)
+		e.Status = Returned
+	}
+}
+
+// rewrite makes w a new set without what is forgotten at now.
+func (s Set) rewrite(w *Edit, now int64, c *changes) {
+	if s.rewriteCompact(w, now, c) {
+		return
+	}
 	known, queued, size := 0, 0, 0
 	count := func(e *Entry) bool {
 		if known++; e.Status == Returning {
@@ -304,36 +378,30 @@ func (s Set) rewrite(w *Edit, now int64, more *Entry, seed uint64, change func(e
 		return true
 	}
 	s.Each(now, count)
-	if more != nil {
-		count(more)
+	if c.more != nil {
+		count(c.more)
 	}
-	log, room, places := byte(noIndex), 0, 0
-	if known > few {
-		log = byte(max(minLog, bits.Len(uint(known*12/7))))
-		places = 1 << log
-		if queued > 0 {
-			room = min(most, queued+queued/2+few)
-		}
+	log, room := max(minLog, bits.Len(uint(known*12/7))), 0
+	if queued > 0 {
+		room = min(most, queued+queued/2+few)
 	}
-	n := rewriting{now: now, expires: math.MinInt64, s: make([]byte, setSize+4*places+4*room, setSize+4*places+4*room+size)}
-	copy(n.s, s[:min(len(s), headSize)])
-	n.s[logAt] = log
+	head := setSize + 4<<log + 4*room
+	n := rewriting{now: now, expires: never, s: slices.Grow(Set(w.room[:0]), head+size)[:head]}
+	clear(n.s)
+	binary.LittleEndian.PutUint32(n.s[headSize-4:], s.revision()+1)
+	n.s[logAt] = byte(log)
 	binary.LittleEndian.PutUint32(n.s[roomAt:], uint32(room))
-	binary.LittleEndian.PutUint64(n.s[voidAt:], uint64(s.Void()))
-	if places > 0 {
-		binary.LittleEndian.PutUint64(n.s[seedAt:], seed)
-	}
+	binary.LittleEndian.PutUint64(n.s[voidAt:], uint64(c.void))
+	binary.LittleEndian.PutUint64(n.s[seedAt:], c.seed)
 	s.Each(now, func(e *Entry) bool {
-		if change != nil {
-			change(e)
-		}
+		c.of(now, e)
 		n.add(e)
 		return true
 	})
-	if more != nil {
-		n.add(more)
+	if c.more != nil {
+		n.add(c.more)
 	}
-	w.Splices, w.Whole = w.Splices[:0], n.end()
+	w.whole(n.end())
 }
 
 // rewriting is a set that is written anew.
@@ -352,9 +420,6 @@ func (n *rewriting) add(e *Entry) {
 	n.expires = max(n.expires, e.Forgotten())
 	if n.count++; e.Live(n.now) {
 		n.live++
-	}
-	if n.s.places() == 0 {
-		return
 	}
 	var other Entry
 	if place := n.s.place(e.ID, &other); place > 0 {

@@ -1,9 +1,6 @@
 package hold
 
-import (
-	"encoding/binary"
-	"math"
-)
+import "encoding/binary"
 
 // A list is a Set that stands for one hold of several keys: pieces of a text, which names the keys, are where other
 // entries have a limit. Only its owner knows which sets are lists.
@@ -13,18 +10,14 @@ const MaxList = 1 << 16
 
 // MakeList makes w a list in place of s. Of e, all but ID and Limit count; text has at most MaxList bytes.
 func (s Set) MakeList(w *Edit, e Entry, text []byte) {
-	pieces := len(text)/MaxLimit + 1
-	n := rewriting{now: math.MinInt64, expires: math.MinInt64, s: make(Set, setSize, setSize+pieces*(entrySize+2)+len(text))}
-	copy(n.s, s[:min(len(s), headSize)])
-	n.s[logAt] = noIndex
-	binary.LittleEndian.PutUint64(n.s[voidAt:], 1<<63) // the least int64
-	for i := range pieces {
-		piece := text[:min(len(text), MaxLimit)]
+	b := s.beginCompact(w, e.Forgotten(), isCompact, 0, 0)
+	for i := range len(text)/maxPiece + 1 {
+		piece := text[:min(len(text), maxPiece)]
 		text = text[len(piece):]
 		e.ID, e.Limit = binary.BigEndian.AppendUint16(nil, uint16(i)), piece
-		n.add(&e)
+		b = appendCompact(b, &e, e.Forgotten(), nil)
 	}
-	w.Splices, w.Whole = w.Splices[:0], n.end()
+	w.whole(b)
 }
 
 // List returns what is known of a list at now, and its text. It is false if there is none.

@@ -5,28 +5,29 @@ package hold
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 
 	"github.com/zeebo/xxh3"
 )
 
-// A Set is the state of a record beside a key. One key may have 65 536 holds, and a step
+// A Set is the state of a record beside a key, in one of two forms. Most keys have few ids,
+// so a short Set is compact: see compact.go. But one key may have 65 536 holds, and a step
 // that concerns one of them must not walk over the others, nor copy them. So a long Set has
 // an index by id, and a heap of the holds that go back when their time is over. A step
 // makes an Edit: some numbers of a fixed size change where they are, and an entry comes at
 // the end. What is dead goes when a Set is written anew, because it has no room left.
 //
-//	0         8          12      16     20       24    25     29     37     45
-//	┌─────────┬──────────┬───────┬──────┬────────┬─────┬──────┬──────┬──────┬─────────┬────────┬─────────┐
-//	│ expires │ revision │ count │ live │ queued │ log │ room │ void │ seed │ index   │ heap   │ entries │
-//	└─────────┴──────────┴───────┴──────┴────────┴─────┴──────┴──────┴──────┴─────────┴────────┴─────────┘
-//	                                                                         4·2^log   4·room
+//	0         8          12     13      17     21       25    26     30     38     46
+//	┌─────────┬──────────┬──────┬───────┬──────┬────────┬─────┬──────┬──────┬──────┬─────────┬────────┬─────────┐
+//	│ expires │ revision │ form │ count │ live │ queued │ log │ room │ void │ seed │ index   │ heap   │ entries │
+//	│         │          │ 0    │       │      │        │     │      │      │      │ 4·2^log │ 4·room │         │
+//	└─────────┴──────────┴──────┴───────┴──────┴────────┴─────┴──────┴──────┴──────┴─────────┴────────┴─────────┘
 //
 // All numbers are little-endian. Count is how many entries there are, live at least how many
 // of them are. Queued is how many of the heap's places are in use, and room how many it has. A
 // place of the index or of the heap is the offset of an entry, or 0; the index is an open hash
-// table. A set of few entries has log 255 and neither. Void is a time: the key was reset then,
-// so what was taken by then does not go back. An entry:
+// table. Void is a time: the key was reset then, so what was taken by then does not go back. An entry:
 //
 //	0        1        2       10     16     24       32       33
 //	┌────────┬────────┬───────┬──────┬──────┬────────┬────────┬────┬───────┐
@@ -107,49 +108,69 @@ const (
 	MaxLive, MaxKnown = 1 << 16, 7 << 14
 
 	headSize = 12 // expires and revision
-	setSize  = 45 // without index, heap and entries
-	few      = 8  // entries that need no index
-	noIndex  = 255
+	setSize  = 46 // of a long set without index, heap and entries
 	minLog   = 4
 	maxLog   = 18
 	most     = 1 << 17 // entries, of which some may be forgotten
 
-	entrySize                                                     = 33
-	countAt, liveAt, queuedAt, logAt, roomAt, voidAt, seedAt      = 12, 16, 20, 24, 25, 29, 37
-	statusAt, idAt, untilAt, restAt, backAt, amountAt, limitLenAt = 0, 1, 2, 10, 16, 24, 32
+	entrySize                                                        = 33
+	formAt, countAt, liveAt, queuedAt, logAt, roomAt, voidAt, seedAt = 12, 13, 17, 21, 25, 26, 30, 38
+	statusAt, idAt, untilAt, restAt, backAt, amountAt, limitLenAt    = 0, 1, 2, 10, 16, 24, 32
 )
 
 // Valid reports whether the set is one that can be read: its parts lie within it. The entries are looked at
 // when they are read.
 func (s Set) Valid() bool {
-	return len(s) >= setSize && (s[logAt] == noIndex || s[logAt] >= minLog && s[logAt] <= maxLog) && s.room() <= most &&
+	if s.compact() {
+		return len(s) >= s.compactHead()
+	}
+	return len(s) >= setSize && s[formAt] == 0 && s[logAt] >= minLog && s[logAt] <= maxLog && s.room() <= most &&
 		s.entries() <= len(s) && s.queued() <= s.room()
 }
+
+// Check returns an error if a set, or an entry of it, cannot be read.
+func (s Set) Check() error {
+	if !s.Valid() {
+		return errDamaged
+	}
+	var e Entry
+	for w := s.walk(); ; {
+		switch {
+		case w.next(&e):
+		case w.at == len(s):
+			return nil
+		default:
+			return errDamaged
+		}
+	}
+}
+
+var errDamaged = errors.New("hold: the set is damaged")
 
 func (s Set) expires() int64 { return int64(binary.LittleEndian.Uint64(s)) }
 func (s Set) count() int     { return int(binary.LittleEndian.Uint32(s[countAt:])) }
 func (s Set) live() int      { return int(binary.LittleEndian.Uint32(s[liveAt:])) }
 func (s Set) queued() int    { return int(binary.LittleEndian.Uint32(s[queuedAt:])) }
+func (s Set) places() int    { return 1 << s[logAt] }
+func (s Set) room() int      { return int(binary.LittleEndian.Uint32(s[roomAt:])) }
+func (s Set) heap() int      { return setSize + 4*s.places() }
+func (s Set) entries() int   { return s.heap() + 4*s.room() }
 
 // Void returns the time of Voided, or the least int64.
 func (s Set) Void() int64 {
-	if !s.Valid() {
-		return math.MinInt64
+	switch {
+	case !s.Valid():
+		return never
+	case !s.compact():
+		return int64(binary.LittleEndian.Uint64(s[voidAt:]))
+	case s[formAt]&hasVoid != 0:
+		return int64(binary.LittleEndian.Uint64(s[s.compactHead()-8:]))
 	}
-	return int64(binary.LittleEndian.Uint64(s[voidAt:]))
+	return never
 }
 
-// places returns how many places the index has.
-func (s Set) places() int {
-	if s[logAt] == noIndex {
-		return 0
-	}
-	return 1 << s[logAt]
-}
-
-func (s Set) room() int    { return int(binary.LittleEndian.Uint32(s[roomAt:])) }
-func (s Set) heap() int    { return setSize + 4*s.places() }
-func (s Set) entries() int { return s.heap() + 4*s.room() }
+// never is a time before all others.
+const never = math.MinInt64
 
 func (s Set) hash(id []byte) uint64 { return xxh3.HashSeed(id, binary.LittleEndian.Uint64(s[seedAt:])) }
 
@@ -183,38 +204,55 @@ func appendEntry(b []byte, e *Entry) []byte {
 	return append(append(b, e.ID...), e.Limit...)
 }
 
+// A walk goes over the entries of a set that is Valid, in the order in which they came.
+type walk struct {
+	s       Set
+	at      int
+	compact bool
+	base    int64  // of a compact set
+	limit   []byte // the last entry's
+}
+
+func (s Set) walk() walk {
+	if s.compact() {
+		return walk{s: s, at: s.compactHead(), compact: true, base: s.base()}
+	}
+	return walk{s: s, at: s.entries()}
+}
+
+// next reads the next entry. It returns false at the end, and before an entry that is damaged.
+func (w *walk) next(e *Entry) bool {
+	size := 0
+	if w.compact {
+		size = w.s.readCompact(w.at, w.base, w.limit, e)
+		w.limit = e.Limit
+	} else if w.at < len(w.s) {
+		size = w.s.read(w.at, e)
+	}
+	w.at += size
+	return size > 0
+}
+
 // Each yields the entries that are known at now, in the order in which they came.
 func (s Set) Each(now int64, yield func(e *Entry) bool) {
 	if !s.Valid() {
 		return
 	}
 	var e Entry
-	for at := s.entries(); at < len(s); {
-		size := s.read(at, &e)
-		if size == 0 || e.Forgotten() > now && !yield(&e) {
+	for w := s.walk(); w.next(&e); {
+		if e.Forgotten() > now && !yield(&e) {
 			return
 		}
-		at += size
 	}
 }
 
 // Find finds what is known of an id at now.
 func (s Set) Find(now int64, id []byte, e *Entry) (ok bool) {
-	if !s.Valid() {
+	switch {
+	case !s.Valid():
 		return false
-	}
-	if s.places() == 0 {
-		for at := s.entries(); at < len(s); {
-			size := s.read(at, e)
-			if size == 0 {
-				return false
-			}
-			if bytes.Equal(e.ID, id) {
-				return e.Forgotten() > now
-			}
-			at += size
-		}
-		return false
+	case s.compact():
+		return s.findCompact(id, e) && e.Forgotten() > now
 	}
 	at := s.place(id, e)
 	return at > 0 && binary.LittleEndian.Uint32(s[at:]) != 0 && e.Forgotten() > now
