@@ -2,13 +2,13 @@ package engine
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
 
 	"limitdb/engine/table"
 	"limitdb/hold"
-	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -97,7 +97,9 @@ func setOf(t *Txn, at int) (hold.Set, int, error) {
 }
 
 // seed returns a seed for a set, which is in an item. It tells nothing of the engine's own.
-func seedOf(t *Txn, at int) uint64 { return table.Mix(table.Mix(t.e.seed) ^ t.items[at].Hash) }
+func seedOf(t *Txn, at int) uint64 { return t.e.seedOf(t.items[at].Hash) }
+
+func (e *core) seedOf(h uint64) uint64 { return table.Mix(table.Mix(e.seed) ^ h) }
 
 // edit writes an edit of a set to the item of its record. It ignores the budget if must is set.
 func editSet(t *Txn, at int, w *hold.Edit, must bool) (err error) {
@@ -108,16 +110,8 @@ func editSet(t *Txn, at int, w *hold.Edit, must bool) (err error) {
 	case w.Whole != nil:
 		err = it.write(table.Unknown(limit.HOLDS), w.Whole)
 	default:
-		splices := t.splices[:0]
-		for _, p := range w.Splices {
-			del := len(p.Ins)
-			if p.End {
-				del = 0
-			}
-			splices = journal.AppendSplice(splices, p.At, del, p.Ins)
-		}
-		t.splices = splices
-		err = it.splice(limit.HOLDS, w.Head, splices)
+		t.splices = appendSplices(t.splices[:0], w)
+		err = it.splice(limit.HOLDS, w.Head, t.splices)
 	}
 	it.Must = must
 	return err
@@ -150,20 +144,43 @@ func (it *item) hold(r *Request, a *asking, d *limit.Decision) (granted int64, e
 	if err != nil || d.Limited || granted == 0 {
 		return granted, err
 	}
-	return granted, note(t, set, beside, &e, granted, d)
+	r.Hold.granted(&e, t.now, granted, d)
+	return granted, note(t, set, beside, &e)
 }
 
 // entryOf returns the entry of a hold under a limit, which is to be noted in a set. The errors are limit.ErrOverflow
 // and those of hold.Set.Room.
 func entryOf(t *Txn, beside int, set hold.Set, h *Hold, l *limit.Limit) (e hold.Entry, err error) {
-	e = hold.Entry{ID: h.ID, Until: t.now + h.TTL, Rest: h.TTL, Limit: limit.Pack(t.packed[:0], l)}
-	if h.Returns {
-		e.Status = hold.Returning
-	}
-	if t.packed = e.Limit; e.Until < t.now || len(e.Limit) > hold.MaxLimit {
+	e, ok := h.entry(l, t.now, t.packed[:0])
+	if t.packed = e.Limit; !ok {
 		return e, limit.ErrOverflow
 	}
 	return e, roomFor(t, beside, set, &e)
+}
+
+// entry returns the entry of a request under a limit that is made at now; room is for what it has asked for. ok is false if its numbers are
+// too large.
+func (h *Hold) entry(l *limit.Limit, now int64, room []byte) (e hold.Entry, ok bool) {
+	if o := h.Once; o != nil {
+		return hold.Entry{
+			ID: o.ID, Status: hold.Once, Until: o.until(now), Limit: binary.LittleEndian.AppendUint64(room, o.Asked),
+		}, true
+	}
+	e = hold.Entry{ID: h.ID, Until: now + h.TTL, Rest: h.TTL, Limit: limit.Pack(room, l)}
+	if h.Returns {
+		e.Status = hold.Returning
+	}
+	return e, e.Until >= now && len(e.Limit) <= hold.MaxLimit
+}
+
+// granted notes in the entry of a request what a decision has granted.
+func (h *Hold) granted(e *hold.Entry, now, amount int64, d *limit.Decision) {
+	switch e.Amount = amount; {
+	case h.Once == nil:
+		e.Back = later(now, d.Reset)
+	case d.Wait > 0:
+		e.Back = later(now, d.Wait)
+	}
 }
 
 // fullMost is for how many sets a shard remembers that they are full. Each has some MB.
@@ -184,9 +201,8 @@ func roomFor(t *Txn, beside int, set hold.Set, e *hold.Entry) error {
 	return err
 }
 
-// note notes what a decision has granted in a set, which is in an item.
-func note(t *Txn, set hold.Set, beside int, e *hold.Entry, granted int64, d *limit.Decision) error {
-	e.Back, e.Amount = later(t.now, d.Reset), granted
+// note notes what is held in a set, which is in an item.
+func note(t *Txn, set hold.Set, beside int, e *hold.Entry) error {
 	if err := set.Add(&t.holds, t.now, e, seedOf(t, beside)); err != nil {
 		return err
 	}
@@ -286,25 +302,23 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, dry bool, s *S
 	if err := limit.Unpack(e.Limit, &t.e.zones, &s.Limit); err != nil {
 		return err
 	}
-	if s.Estimate = e.Amount; e.Status == hold.Returned {
-		s.Estimate = e.Back
-	}
-	if actual < 0 {
-		actual = s.Estimate
-	}
-	s.Actual = actual
 	if err := t.items[at].charge(&e, actual, set.Void(), dry, s); err != nil || dry {
 		return err
 	}
-	e.Status, e.Back, e.Amount, e.Rest = as, s.Charged, s.Over, t.now+Remembered-e.Until
-	if e.Rest < -hold.MaxTTL { // the time was over long ago
-		e.Rest = 0
-	}
+	s.of(&e, as, t.now)
 	set.Change(&t.holds, t.now, &e)
 	if t.held[holdsSettled]++; s.Over > 0 {
 		t.held[holdsOver]++
 	}
 	return editSet(t, beside, &t.holds, true)
+}
+
+// of makes an entry that of the settlement.
+func (s *Settlement) of(e *hold.Entry, as hold.Status, now int64) {
+	e.Status, e.Back, e.Amount, e.Rest = as, s.Charged, s.Over, now+Remembered-e.Until
+	if e.Rest < -hold.MaxTTL { // the time was over long ago
+		e.Rest = 0
+	}
 }
 
 // tellSettled says what is left of the limit of a hold that was settled before.
@@ -325,11 +339,12 @@ func tellSettled(it *item, e *hold.Entry, s *Settlement) error {
 	return err
 }
 
-// charge brings what an entry has taken to what it has cost. If dry is set it only says what that comes to.
+// charge brings what an entry has taken to what it has cost; less than 0 means the estimate. If dry is set it only says what that
+// comes to.
 func (it *item) charge(e *hold.Entry, actual, void int64, dry bool, s *Settlement) error {
 	t := it.t
 	if !isFor(it, &s.Limit) {
-		s.Charged = max(0, actual-e.Amount) // nothing holds it any longer
+		s.Charged = max(0, costOf(e, actual)-e.Amount) // nothing holds it any longer
 		s.Over = s.Charged
 		return nil
 	}
@@ -337,27 +352,9 @@ func (it *item) charge(e *hold.Entry, actual, void int64, dry bool, s *Settlemen
 	if err != nil {
 		return err
 	}
-	var next []byte
 	buf := t.e.buffers.get()
+	next, err := settleState(state, it.kind != 0, e, actual, void, t.now, *buf, s)
 	defer func() { t.e.buffers.put(buf, next) }()
-	if more := actual - e.Amount; more > 0 {
-		if err := limit.Peek(&s.Limit, state, t.now, 0, &s.Decision); err != nil {
-			return err
-		}
-		s.Charged, s.Over = more, max(0, more-s.Decision.Remaining)
-		next, err = limit.Charge(&s.Limit, state, t.now, more, *buf, &s.Decision)
-	} else {
-		if e.Status != hold.Returned && it.kind != 0 {
-			next, s.Charged, err = giveBackOf(it, state, &s.Limit, e, -more, void, *buf)
-			s.Charged = -s.Charged
-		}
-		if err == nil && next != nil {
-			state = next
-		}
-		if err == nil {
-			err = limit.Peek(&s.Limit, state, t.now, 0, &s.Decision)
-		}
-	}
 	if err != nil || next == nil || dry {
 		return err
 	}
@@ -369,12 +366,48 @@ func (it *item) charge(e *hold.Entry, actual, void int64, dry bool, s *Settlemen
 	return nil
 }
 
+// costOf returns what an entry has cost; actual is less than 0 for its estimate.
+func costOf(e *hold.Entry, actual int64) int64 {
+	switch {
+	case actual >= 0:
+		return actual
+	case e.Status == hold.Returned:
+		return e.Back
+	}
+	return e.Amount
+}
+
+// settleState brings what an entry has taken from the state of a key to what it has cost, as costOf says, and returns the next
+// state, nil if it stays. there is whether the key is there, and void the time of its last reset.
+func settleState(state []byte, there bool, e *hold.Entry, actual, void, now int64, dst []byte, s *Settlement) (next []byte, err error) {
+	more := costOf(e, actual) - e.Amount
+	if more > 0 {
+		if err := limit.Peek(&s.Limit, state, now, 0, &s.Decision); err != nil {
+			return nil, err
+		}
+		s.Charged, s.Over = more, max(0, more-s.Decision.Remaining)
+		return limit.Charge(&s.Limit, state, now, more, dst, &s.Decision)
+	}
+	if e.Status != hold.Returned && there {
+		var back int64
+		if next, back, err = giveBackOf(state, now, &s.Limit, e, -more, void, dst); err != nil {
+			return nil, err
+		}
+		s.Charged = -back
+	}
+	left := state
+	if next != nil {
+		left = next
+	}
+	return next, limit.Peek(&s.Limit, left, now, 0, &s.Decision)
+}
+
 // giveBackOf gives back some of what an entry has taken, unless the key was reset since.
-func giveBackOf(it *item, state []byte, l *limit.Limit, e *hold.Entry, amount, void int64, dst []byte) (next []byte, returned int64, err error) {
+func giveBackOf(state []byte, now int64, l *limit.Limit, e *hold.Entry, amount, void int64, dst []byte) (next []byte, returned int64, err error) {
 	if e.Taken() <= void || amount == 0 {
 		return nil, 0, nil
 	}
-	return limit.Return(l, state, it.t.now, e.Back, amount, dst)
+	return limit.Return(l, state, now, e.Back, amount, dst)
 }
 
 // Held is what is known of an id.
@@ -477,7 +510,7 @@ func giveBackFirst(t *Txn) error {
 			var n int64
 			state, err := it.stateFor(&l)
 			if err == nil {
-				next, n, err = giveBackOf(it, state, &l, e, e.Amount, void, *buf)
+				next, n, err = giveBackOf(state, t.now, &l, e, e.Amount, void, *buf)
 			}
 			if err == nil && next != nil && limit.Peek(&l, next, t.now, 0, &d) == nil && writeFor(it, &l, 1, &d, next) == nil {
 				it.Must, it.other, back = true, true, n

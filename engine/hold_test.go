@@ -175,6 +175,30 @@ func TestHoldsModel(t *testing.T) {
 	t.Log(counts)
 }
 
+// takeEither is TakeFor or HoldAt: the short way does what a step does.
+func (e *Engine) takeEither(r *rand.Rand, now int64, key []byte, req *Request, d *limit.Decision) (granted int64, err error) {
+	if r.IntN(3) == 0 {
+		return e.TakeFor(now, key, req, d)
+	}
+	return e.HoldAt(0, now, key, req, d)
+}
+
+// settleEither settles in a step or by the short way.
+func (e *Engine) settleEither(r *rand.Rand, now int64, key, id []byte, actual int64, commit bool, s *Settlement) error {
+	switch step := r.IntN(3) == 0; {
+	case !step && commit:
+		return e.SettleAt(0, now, key, id, actual, s)
+	case !step:
+		return e.GiveUpAt(0, now, key, id, s)
+	}
+	return e.on(now, key, func(t *Txn) error {
+		if commit {
+			return Settle(t, key, id, actual, s)
+		}
+		return GiveUp(t, key, id, s)
+	})
+}
+
 func walkHolds(t *testing.T, r *rand.Rand, specs []string, where string, counts map[string]int) {
 	var limits []limit.Limit
 	for _, s := range specs {
@@ -228,7 +252,7 @@ func walkHolds(t *testing.T, r *rand.Rand, specs []string, where string, counts 
 				l, ttl, cost, returns = &h.l, h.until-h.taken, h.amount, h.returns
 			}
 			req := Request{Limit: *l, Cost: cost, Hold: &Hold{ID: []byte(id), TTL: ttl, Returns: returns}}
-			got, err := e.TakeFor(now, key, &req, &d)
+			got, err := e.takeEither(r, now, key, &req, &d)
 			switch {
 			case h != nil && h.cancelledFirst:
 				if err != ErrCancelled {
@@ -269,12 +293,7 @@ func walkHolds(t *testing.T, r *rand.Rand, specs []string, where string, counts 
 				actual = 0
 			}
 			var s Settlement
-			err := e.on(now, key, func(t *Txn) error {
-				if commit {
-					return Settle(t, key, []byte(id), actual, &s)
-				}
-				return GiveUp(t, key, []byte(id), &s)
-			})
+			err := e.settleEither(r, now, key, []byte(id), actual, commit, &s)
 			want, wantErr := k.settle(now, id, actual, commit)
 			if want.Limit.Zone != nil && s.Limit.Zone != nil && want.Limit.Zone.String() == s.Limit.Zone.String() {
 				s.Limit.Zone = want.Limit.Zone // the engine has its own

@@ -35,7 +35,7 @@ func (o *Once) find(t *Txn, at int, m *remembered) (err error) {
 		t.held[onceRepeated]++
 		return nil
 	}
-	m.Entry = hold.Entry{ID: o.ID, Status: hold.Once, Until: later(t.now, min(o.For, MaxOnce))}
+	m.Entry = hold.Entry{ID: o.ID, Status: hold.Once, Until: o.until(t.now)}
 	return roomFor(t, m.beside, set, &m.Entry)
 }
 
@@ -56,3 +56,6 @@ func (o *Once) add(t *Txn, amount, wait int64, m *remembered) error {
 	}
 	return editSet(t, m.beside, &t.holds, false)
 }
+
+// until returns until when the id of a request that is granted at now is remembered.
+func (o *Once) until(now int64) int64 { return later(now, min(o.For, MaxOnce)) }

@@ -217,7 +217,7 @@ func (w *onceWalk) take(k []byte, o *Once, partial bool) {
 	l := &w.limits[at]
 	req := Request{Limit: *l, Cost: cost, Partial: partial, Hold: &Hold{Once: o}}
 	var d limit.Decision
-	got, err := w.e.TakeFor(w.now, k, &req, &d)
+	got, err := w.e.takeEither(w.r, w.now, k, &req, &d)
 	if !w.expect(g, o, err) {
 		if err == nil {
 			w.again(k, l, g, &d, got, g.amount)

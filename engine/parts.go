@@ -87,25 +87,26 @@ func (s *shard) storeChange(now int64, it *item, state []byte, must bool) error 
 	if err := s.put(now, &it.Spot, it.mark, state, must); err != nil {
 		return err
 	}
-	c.change(it, head, len(state))
+	c.change(&it.Spot, it.mark.Kind(), head, it.before, it.until, it.splices, len(state))
 	return nil
 }
 
-// change appends the record of a Change, or notes that the key is owed.
-func (c *changes) change(it *item, head []byte, size int) {
+// change appends the record of a Change of a state whose body had before bytes, and which was to expire at until; or it notes that the key
+// is owed. The new state has a head and size bytes.
+func (c *changes) change(sp *table.Spot, kind limit.Kind, head []byte, before int, until int64, splices []byte, size int) {
 	// First: a cut that does not see this has set a floor that we see.
 	c.begin()
-	_, owed := c.owed[name{string(it.Key), it.Beside}]
-	total := c.parts[name{string(it.Key), it.Beside}] + len(it.splices)
-	if owed || total > size || it.until <= c.journal.floor.Load() {
-		c.owe(it.mark.Kind(), &it.Spot, nil)
+	_, owed := c.owed[name{string(sp.Key), sp.Beside}]
+	total := c.parts[name{string(sp.Key), sp.Beside}] + len(splices)
+	if owed || total > size || until <= c.journal.floor.Load() {
+		c.owe(kind, sp, nil)
 		return
 	}
 	if c.parts == nil {
 		c.parts = map[name]int{}
 	}
-	c.parts[name{string(it.Key), it.Beside}] = total
-	c.buf.Change(c.version, byte(it.mark.Kind()), it.Key, head, it.before, it.splices)
+	c.parts[name{string(sp.Key), sp.Beside}] = total
+	c.buf.Change(c.version, byte(kind), sp.Key, head, before, splices)
 }
 
 // storeOwed is store for a long state that Drain records.

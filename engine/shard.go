@@ -54,6 +54,8 @@ type shardData struct {
 	solo      *Txn // for transactions on one key; nil: none yet
 	returns   *Txn // for giveBackDue; nil: none yet
 	held      [holdFigures]uint64
+	holds     hold.Edit            // of the short way of holds, and
+	packed    []byte               // a limit of one
 	full      map[uint64]hold.Full // sets of holds that are full, by their hashes; see roomFor
 	// missed holds the keys that Missed returns, with the times at which they
 	// expire; nil for none.

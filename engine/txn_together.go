@@ -408,7 +408,8 @@ func (all *together) hold() (at int, err error) {
 		}
 		e, err := entryOf(t, beside, set, r.Hold, &r.Limits[i])
 		if err == nil {
-			err = note(t, set, beside, &e, r.Costs[i], &r.Decisions[i])
+			r.Hold.granted(&e, t.now, r.Costs[i], &r.Decisions[i])
+			err = note(t, set, beside, &e)
 		}
 		if err != nil { // of the whole step, since heldBefore has found room
 			return i, err

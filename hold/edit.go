@@ -131,6 +131,9 @@ func (s Set) takes(e *Entry) bool {
 		(e.Status > Returning || s.live() < MaxLive)
 }
 
+// Takes reports whether Add adds an entry without looking for those that might go, whatever its id is.
+func (s Set) Takes(e *Entry) bool { return !s.Valid() || s.compact() || s.count() < MaxLive || s.takes(e) }
+
 // push puts the entry that comes at the end, and is over at until, on the heap.
 func (s Set) push(w *Edit, until int64) {
 	i := s.queued()

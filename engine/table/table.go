@@ -243,6 +243,16 @@ func (sp *Spot) Kind() limit.Kind { return sp.r.kind() }
 // Boxed reports whether the state is a long one, in a box.
 func (sp *Spot) Boxed() bool { return sp.r.isBoxed() }
 
+// WasMark returns the mark of a key that is there, as Put takes it.
+func (sp *Spot) WasMark() Mark { return sp.r.mark() &^ (boxed | pinned) }
+
+// Pin has a key that is there not be evicted, or ends that. It does nothing for another.
+func (t *Table) Pin(sp *Spot, on bool) {
+	if sp.Found() {
+		sp.r.pin(on)
+	}
+}
+
 // Use notes what the last decision says about the use of the key's limit.
 func (sp *Spot) Use(m Mark) { sp.r.setUse(m) }
 

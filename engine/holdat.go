@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"limitdb/engine/table"
+	"limitdb/hold"
+	"limitdb/internal/journal"
+	"limitdb/limit"
+)
+
+// The short way of a hold, of its settlement, and of a request that counts once: a key and the record beside it change
+// under one lock, as TakeAt changes a key. Whatever is rare is left to a step, which does the same: an id that is known already, a request
+// that others wait for, a block, an estimate that is to go back first, a set that is full, a state or a box that has no room.
+//
+// The key is stored first. If there is no room for the record beside it, the key gets back what it had, and the step, which can make
+// room for both, begins anew.
+
+// HoldAt is Txn.Take in a step of its own, for a request that is held or counts once. place is that of the key, which Warm has
+// returned, or zero. The errors are those of Take for such a request.
+func (e *Engine) HoldAt(place Place, now int64, key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
+	h := uint64(place)
+	if h == 0 {
+		h, _ = e.place(key)
+	}
+	if r.Cost > 0 && !r.Partial && !r.Replace && r.Hold.List == nil {
+		s := e.shardOf(h)
+		s.mu.Lock()
+		err := s.hold(now, h, key, r, d, &e.core)
+		s.mu.Unlock()
+		if err != errBehind {
+			if err != nil || d.Limited {
+				return 0, err
+			}
+			return r.Cost, nil
+		}
+	}
+	err = e.update(Place(h), now, [][]byte{key}, func(t *Txn) error {
+		granted, err = t.Take(key, r, d)
+		return err
+	})
+	return granted, err
+}
+
+// SettleAt is Settle in a step of its own; place is that of the key, as for HoldAt.
+func (e *Engine) SettleAt(place Place, now int64, key, id []byte, actual int64, s *Settlement) error {
+	return e.settleAt(place, now, key, id, actual, hold.Committed, s)
+}
+
+// GiveUpAt is GiveUp in a step of its own; place is that of the key, as for HoldAt.
+func (e *Engine) GiveUpAt(place Place, now int64, key, id []byte, s *Settlement) error {
+	return e.settleAt(place, now, key, id, 0, hold.Cancelled, s)
+}
+
+func (e *Engine) settleAt(place Place, now int64, key, id []byte, actual int64, as hold.Status, out *Settlement) error {
+	h := uint64(place)
+	if h == 0 {
+		h, _ = e.place(key)
+	}
+	s := e.shardOf(h)
+	s.mu.Lock()
+	err := s.settle(now, h, key, id, actual, as, out, &e.core)
+	s.mu.Unlock()
+	if err != errBehind {
+		return err
+	}
+	return e.update(Place(h), now, [][]byte{key}, func(t *Txn) error { return settle(t, key, id, actual, as, false, out) })
+}
+
+// couple is a key and the record beside it, in a shard that is locked.
+type couple struct {
+	s           *shard
+	now         int64
+	key, beside table.Spot
+	set         hold.Set // empty for none
+	state       []byte   // of the key, for the limit that it is opened for
+	known       hold.Entry
+}
+
+// find finds the record beside a key, and what is known of an id. The error errBehind leaves all to a step.
+func (p *couple) find(s *shard, now int64, h uint64, key, id []byte) (known bool, err error) {
+	if s.waits.Any() && (s.waits.Find(key) != nil || s.waits.LastTurn(key) != nil) {
+		return false, errBehind
+	}
+	p.s, p.now = s, s.clamp(now)
+	p.key.Hash, p.key.Key = h, key
+	p.beside.Hash, p.beside.Key, p.beside.Beside = table.Beside(h), key, true
+	if s.table.Find(&p.beside); !p.beside.Found() {
+		return false, nil
+	}
+	if set := hold.Set(s.table.State(&p.beside)); table.Expires(limit.HOLDS, set) > p.now {
+		if set.Due(p.now) {
+			return false, errBehind
+		}
+		p.set = set
+	}
+	return p.set.Find(p.now, id, &p.known), nil
+}
+
+// open finds the state of the key for a limit.
+func (p *couple) open(l *limit.Limit) (err error) {
+	p.s.table.Live(p.now, &p.key)
+	if p.state, err = p.s.stateFor(&p.key, l); err == errBlock || len(p.state) > limit.MaxState {
+		return errBehind
+	}
+	return err
+}
+
+// hold is HoldAt in the key's shard, which is locked. The error errBehind leaves the decision to a step.
+func (s *shard) hold(now int64, h uint64, key []byte, r *Request, d *limit.Decision, e *core) error {
+	l, id, o := &r.Limit, r.Hold.ID, r.Hold.Once
+	if o != nil {
+		o.Again, id = false, o.ID
+	}
+	var p couple
+	if known, err := p.find(s, now, h, key, id); known || err != nil {
+		return errBehind
+	}
+	entry, ok := r.Hold.entry(l, p.now, s.packed[:0])
+	s.packed = entry.Limit
+	if !ok || !p.set.Takes(&entry) {
+		return errBehind
+	}
+	if err := p.open(l); err != nil {
+		return err
+	}
+	next, err := limit.Take(l, p.state, p.now, r.Cost, s.next[:0], d)
+	switch {
+	case err != nil:
+		return err
+	case d.Limited && l.Block > 0:
+		return errBehind
+	case d.Limited:
+		return s.commit(p.now, &p.key, p.key.Mark(l, r.Cost, d), next, d)
+	}
+	r.Hold.granted(&entry, p.now, r.Cost, d)
+	if p.set.Add(&s.holds, p.now, &entry, e.seedOf(p.beside.Hash)) != nil {
+		return errBehind
+	}
+	if err := p.store(p.key.Mark(l, r.Cost, d), next, false, false); err != nil {
+		return errBehind
+	}
+	if o == nil {
+		s.held[holdsTaken]++
+	}
+	if s.count(d) {
+		s.follow(p.now, h, key)
+	}
+	return nil
+}
+
+// settle is SettleAt and GiveUpAt in the key's shard, which is locked. The error errBehind leaves it to a step.
+func (s *shard) settle(now int64, h uint64, key, id []byte, actual int64, as hold.Status, out *Settlement, e *core) error {
+	var p couple
+	known, err := p.find(s, now, h, key, id)
+	if !known || err != nil || p.known.Settled() || p.known.Status == hold.Once {
+		return errBehind
+	}
+	entry := &p.known
+	*out = Settlement{}
+	if limit.Unpack(entry.Limit, &e.zones, &out.Limit) != nil || p.open(&out.Limit) != nil {
+		return errBehind
+	}
+	next, err := settleState(p.state, p.key.Found(), entry, actual, p.set.Void(), p.now, s.next[:0], out)
+	if err != nil {
+		return err
+	}
+	out.of(entry, as, p.now)
+	p.set.Change(&s.holds, p.now, entry)
+	if p.store(p.key.Mark(&out.Limit, 1, &out.Decision), next, p.key.Found(), true) != nil {
+		return errBehind
+	}
+	if s.held[holdsSettled]++; out.Over > 0 {
+		s.held[holdsOver]++
+	}
+	return nil
+}
+
+// store stores the next state of the key, unless that is nil, and the shard's edit of the set beside it: both, or neither. must has the
+// key's state ignore the budget, and mustSet the set.
+func (p *couple) store(m table.Mark, next []byte, must, mustSet bool) error {
+	s, had := p.s, p.key.Found()
+	if s.holds.Whole == nil && p.beside.Boxed() && cap(p.set)-len(p.set) < s.holds.More() {
+		return errBehind
+	}
+	var room [limit.MaxState]byte
+	var was table.Mark
+	old := room[:copy(room[:], p.state)]
+	if had {
+		was = p.key.WasMark()
+	}
+	if next != nil {
+		stays := had && len(next) == len(old) && table.Expires(m.Kind(), next) > p.now
+		if err := s.store(p.now, &p.key, m, next, must); err != nil {
+			return err
+		}
+		if !stays { // other records may have moved
+			s.table.Find(&p.beside)
+			s.table.Find(&p.key)
+		}
+	}
+	if p.beside.Found() {
+		if err := p.storeSet(mustSet); err == nil {
+			return nil
+		}
+	} else {
+		s.table.Pin(&p.key, true) // what is beside it protects it from now on
+		err := p.storeSet(mustSet)
+		s.table.Find(&p.key)
+		if s.table.Pin(&p.key, false); err == nil {
+			return nil
+		}
+	}
+	if s.table.Find(&p.key); next != nil {
+		if !had {
+			was, old = m, nil
+		}
+		if err := s.store(p.now, &p.key, was, old, true); err != nil {
+			return err
+		}
+	}
+	return errBehind
+}
+
+// storeSet stores the shard's edit of the set. It ignores the budget if must is set.
+func (p *couple) storeSet(must bool) (err error) {
+	s, w, m := p.s, &p.s.holds, table.Unknown(limit.HOLDS)
+	if s.changes != nil {
+		s.payFirst(&p.beside)
+	}
+	if w.Whole != nil {
+		return s.store(p.now, &p.beside, m, w.Whole, must)
+	}
+	state := s.table.State(&p.beside)
+	before, until := len(state)-len(w.Head), table.Expires(limit.HOLDS, state)
+	if p.beside.Boxed() {
+		err = s.put(p.now, &p.beside, m, w.Apply(state), must)
+	} else {
+		buf := s.buffers.get()
+		next := w.Apply(append((*buf)[:0], state...))
+		err = s.put(p.now, &p.beside, m, next, must)
+		s.buffers.put(buf, next)
+	}
+	if c := s.changes; err == nil && c != nil {
+		c.splices = appendSplices(c.splices[:0], w)
+		c.change(&p.beside, limit.HOLDS, w.Head, before, until, c.splices, before+w.More())
+	}
+	return err
+}
+
+// appendSplices appends what an edit replaces, for the journal.
+func appendSplices(b []byte, w *hold.Edit) []byte {
+	for _, p := range w.Splices {
+		del := len(p.Ins)
+		if p.End {
+			del = 0
+		}
+		b = journal.AppendSplice(b, p.At, del, p.Ins)
+	}
+	return b
+}
