@@ -12,11 +12,11 @@ import (
 	"limitdb/server/request"
 )
 
-// Take is the fast way of a plan that only takes: RL.TAKE and its like without options, in a pipeline. decide does the same in a step. It reports
-// whether it has replied.
+// Take is the fast way of a plan that only takes: RL.TAKE and its like without options, in a pipeline, and of holds and ids. decide does the
+// same in a step. It reports whether it has replied.
 func Take(c *call, p *request.Plan, key []byte) bool {
 	if p.Op != request.Take || p.Given&(request.OwnWait|request.OwnPartial|request.OwnReplace|request.OwnOnce) != 0 {
-		return false
+		return p.Given&(request.OwnWait|request.OwnPartial|request.OwnReplace) == 0 && takeHeld(c, p, key)
 	}
 	var d limit.Decision
 	switch err := c.Group.Engine.Load().TakeAt(c.Place, c.Now, key, &p.Limit, p.Cost, &d); {
@@ -34,14 +34,54 @@ func Take(c *call, p *request.Plan, key []byte) bool {
 	return true
 }
 
+// takeHeld is Take for a plan that holds, settles, or counts once.
+func takeHeld(c *call, p *request.Plan, key []byte) bool {
+	if !p.Settles() && p.Op != request.Hold && (p.Op != request.Take || p.Given&request.OwnOnce == 0) {
+		return false
+	}
+	own := room(c, key)
+	own.Plan = *p
+	defer own.Free()
+	if text := own.check(c); text != "" {
+		c.Fail(text)
+		return true
+	}
+	own.settled = engine.Settlement{}
+	e, granted, err := c.Engine.Load(), int64(0), error(nil)
+	switch p.Op {
+	case request.Commit:
+		err = e.SettleAt(c.Place, c.Now, key, p.OnceID, p.Cost, &own.settled)
+	case request.Cancel:
+		err = e.GiveUpAt(c.Place, c.Now, key, p.OnceID, &own.settled)
+	default:
+		own.asks = own.request()
+		granted, err = e.HoldAt(c.Place, c.Now, key, &own.asks, &own.d)
+	}
+	own.reply(c, c.Keyspace(), key, &own.d, granted, err)
+	if err == nil && own.tells() && (own.d.Limited || c.Decisions != nil) {
+		tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &own.d)
+	}
+	return true
+}
+
 // planned is a plan for a key.
 type planned struct {
 	request.Plan
-	key  [1][]byte
-	from *sync.Pool
-	d    limit.Decision // to tell of
-	once engine.Once
-	hold engine.Hold // that has it
+	key     [1][]byte
+	from    *sync.Pool
+	d       limit.Decision // to tell of
+	once    engine.Once
+	hold    engine.Hold // that has it, or of RL.HOLD
+	asks    engine.Request
+	settled engine.Settlement
+}
+
+// check returns the text of the error if a setting forbids the plan, or "".
+func (p *planned) check(c *call) (text string) {
+	if p.Op == request.Hold {
+		return request.CheckTTL(p.OnceFor, int64(c.Settings.HoldMaxTTL.Get()))
+	}
+	return ""
 }
 
 // Planned returns a plan for a key.
@@ -64,7 +104,11 @@ func room(c *call, key []byte) *planned {
 func prepare(plan handler.Plan) func(c *call) (handler.Prepared, string) {
 	return func(c *call) (handler.Prepared, string) {
 		p := room(c, c.Args[1])
-		if text := plan(&c.Zones, c.Args, &p.Plan); text != "" {
+		text := plan(&c.Zones, c.Args, &p.Plan)
+		if text == "" {
+			text = p.check(c)
+		}
+		if text != "" {
 			p.Free()
 			return nil, text
 		}
@@ -85,8 +129,8 @@ func (p *planned) Keep() handler.Prepared {
 
 // Free implements handler.Prepared.
 func (p *planned) Free() {
-	if p.key[0] = nil; p.Given&request.OwnOnce != 0 {
-		p.OnceID, p.once = nil, engine.Once{}
+	if p.key[0] = nil; p.OnceID != nil {
+		p.OnceID, p.once.ID, p.hold.ID = nil, nil, nil
 	}
 	p.from.Put(p)
 }
@@ -107,8 +151,10 @@ func (p *planned) Ask() (key []byte, w *engine.Waiter) {
 // request returns the engine's request.
 func (p *planned) request() engine.Request {
 	r := p.Request()
-	if o := p.counted(); o != nil {
-		p.hold.Once = o
+	if p.hold.Once = p.counted(); p.hold.Once != nil {
+		r.Hold = &p.hold
+	} else if p.Op == request.Hold {
+		p.hold.ID, p.hold.TTL, p.hold.Returns = p.OnceID, p.OnceFor, p.Given&request.OwnReturn != 0
 		r.Hold = &p.hold
 	}
 	return r
@@ -154,6 +200,10 @@ func (p *planned) in(t *txn, d *limit.Decision) (granted int64, err error) {
 			return 0, engine.ReserveOnce(t.Txn, key, o, &p.Limit, p.Cost, p.MaxWait, d)
 		}
 		return 0, t.Reserve(key, &p.Limit, p.Cost, p.MaxWait, d)
+	case request.Commit:
+		return 0, engine.Settle(t.Txn, key, p.OnceID, p.Cost, &p.settled)
+	case request.Cancel:
+		return 0, engine.GiveUp(t.Txn, key, p.OnceID, &p.settled)
 	default:
 		r := p.request()
 		return t.Take(key, &r, d)
@@ -168,24 +218,44 @@ func counted(t *txn, o engine.Outcome, err error) error {
 	return err
 }
 
-// tell replies with the decision on the key, or with the error.
+// tell replies with the decision on the key, or with the error, and notes what is to be told of it.
 func (p *planned) tell(c *call, keys handler.Keyspace, key []byte, d *limit.Decision, granted int64, err error) {
+	if err == nil && p.tells() {
+		p.key[0], p.d = key, *d // which may be a copy that the engine has made
+		note(c, key, d, p)
+	}
+	p.reply(c, keys, key, d, granted, err)
+}
+
+// tells reports whether the plan is for a decision that is told of, unless it was made before.
+func (p *planned) tells() bool {
+	return (p.Op == request.Take || p.Op == request.Hold || p.Op == request.Reserve) && !(p.Given&request.OwnOnce != 0 && p.once.Again)
+}
+
+// reply replies with the decision on the key, or with the error.
+func (p *planned) reply(c *call, keys handler.Keyspace, key []byte, d *limit.Decision, granted int64, err error) {
 	if err != nil {
-		c.Fail(planError(keys, &p.Plan, key, err))
+		if p.Settles() {
+			c.Fail(errorText(keys, err, key, p.settled.Limit.Algorithm.Kind()))
+		} else {
+			c.Fail(planError(keys, &p.Plan, key, err))
+		}
 		return
 	}
 	if p.Given&request.OwnOnce != 0 {
 		c.Quorum = true
 	}
-	if (p.Op == request.Take || p.Op == request.Reserve) && !p.once.Again {
-		p.key[0], p.d = key, *d // which may be a copy that the engine has made
-		note(c, key, d, p)
-	}
-	if p.Style != request.InMillis {
+	switch {
+	case p.Op == request.Commit:
+		c.Array(5)
+		FiveSettled(c, &p.settled)
+	case p.Op == request.Cancel:
+		c.Int(max(0, -p.settled.Charged))
+	case p.Style != request.InMillis:
 		seconds(c, d)
-		return
+	default:
+		inPart(c, d, p.Given&request.OwnPartial != 0, granted)
 	}
-	inPart(c, d, p.Given&request.OwnPartial != 0, granted)
 }
 
 // Happen implements handler.Effect.

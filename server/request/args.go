@@ -15,7 +15,7 @@ type Args struct {
 	Cost    int64 // 1 if not given
 	MaxWait int64 // of MAXWAIT or WAIT: ns, negative if not given
 	Given   Own
-	// OnceID and OnceFor are those of ONCE. The id is a slice of the words.
+	// OnceID and OnceFor are those of ONCE; in the plan of a hold, its id and its time. The id is a slice of the words.
 	OnceID  []byte
 	OnceFor int64 // ns
 }
@@ -30,6 +30,7 @@ const (
 	OwnWait
 	OwnReplace
 	OwnOnce
+	OwnReturn // ONEXPIRE return, in the plan of a hold
 )
 
 // ownOption finds an option by its name in any case. It returns 0 if there is none.

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -17,14 +18,15 @@ type HoldArgs struct {
 	over bool // ONEXPIRE is given
 }
 
-// ParseHold parses a limit and its options, and then what is held, whose options may be in any order. maxTTL is the
-// longest time of a hold, in ns. It returns the text of the error, or "".
-func ParseHold(zones *limit.Zones, words [][]byte, maxTTL int64, a *HoldArgs) (text string) {
-	a.Hold = engine.Hold{}
-	n, text := ParseLimit(zones, words, OwnCost|OwnWait, &a.Args)
+// PlanHold parses RL.HOLD: a limit and its options, and then what is held, whose options may be in any order. CheckTTL must
+// say that its time is not too long.
+func PlanHold(zones *limit.Zones, args [][]byte, p *Plan) (text string) {
+	words := args[2:]
+	n, text := ParseLimit(zones, words, OwnCost|OwnWait, &p.Args)
 	if text != "" {
 		return text
 	}
+	a := HoldArgs{Args: p.Args}
 	if n < len(words) {
 		if o, _ := ownOption(words[n]); o == 0 && !isHoldOption(words[n]) {
 			return UnknownOption(words[n], &a.Args, OwnCost|OwnWait)
@@ -33,10 +35,45 @@ func ParseHold(zones *limit.Zones, words [][]byte, maxTTL int64, a *HoldArgs) (t
 	if text = Options(words[n:], "RL.HOLD", a.set, "TTL", "ID", "ONEXPIRE", "COST", "WAIT"); text != "" {
 		return text
 	}
-	if text = a.check("RL.HOLD", maxTTL); text == "" && a.Cost < 1 {
+	if text = a.check("RL.HOLD", math.MaxInt64); text == "" && a.Cost < 1 {
 		text = errNoEstimate
 	}
+	p.Args, p.Op, p.Style = a.Args, Hold, InMillis
+	if p.OnceID, p.OnceFor = a.ID, a.TTL; a.Returns {
+		p.Given |= OwnReturn
+	}
 	return text
+}
+
+// PlanCommit parses RL.COMMIT. Without COST, the plan's is -1.
+func PlanCommit(_ *limit.Zones, args [][]byte, p *Plan) (text string) {
+	*p = Plan{Args: Args{Cost: -1, MaxWait: -1}, Op: Commit}
+	words := args[2:]
+	if len(words) == 4 && string(words[0]) == "ID" && string(words[2]) == "COST" { // nearly always
+		if p.OnceID, text = words[1], CheckHoldID(words[1]); text != "" {
+			return text
+		}
+		return p.SetCost(words[3])
+	}
+	if text = Options(words, "RL.COMMIT", func(name string, word []byte) string {
+		if name == "COST" {
+			return p.SetCost(word)
+		}
+		p.OnceID = word
+		return CheckHoldID(word)
+	}, "ID", "COST"); text == "" && p.OnceID == nil {
+		text = "ERR syntax error: RL.COMMIT needs ID id"
+	}
+	return text
+}
+
+// PlanCancel parses RL.CANCEL.
+func PlanCancel(_ *limit.Zones, args [][]byte, p *Plan) (text string) {
+	if !resp.EqualFold(args[2], "ID") {
+		return "ERR syntax error: ID id is expected, not " + resp.Quote(args[2])
+	}
+	*p = Plan{Args: Args{MaxWait: -1, OnceID: args[3]}, Op: Cancel}
+	return CheckHoldID(args[3])
 }
 
 // errNoEstimate is the reply to a hold of nothing.
@@ -49,10 +86,16 @@ func (a *HoldArgs) check(command string, maxTTL int64) (text string) {
 		return "ERR syntax error: " + command + " needs TTL time"
 	case a.ID == nil:
 		return "ERR syntax error: " + command + " needs ID id"
-	case a.TTL > maxTTL:
-		return "ERR TTL is above hold-max-ttl, " + strconv.FormatInt(limit.Seconds(maxTTL), 10) + " s"
 	}
-	return ""
+	return CheckTTL(a.TTL, maxTTL)
+}
+
+// CheckTTL returns the text of the error if the time of a hold is longer than the longest, in ns, or "".
+func CheckTTL(ttl, maxTTL int64) (text string) {
+	if ttl <= maxTTL {
+		return ""
+	}
+	return "ERR TTL is above hold-max-ttl, " + strconv.FormatInt(limit.Seconds(maxTTL), 10) + " s"
 }
 
 // isHoldOption reports whether a word is an option of RL.HOLD alone.

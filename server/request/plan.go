@@ -24,7 +24,13 @@ const (
 	Peek
 	Refund
 	Reserve
+	Hold
+	Commit
+	Cancel
 )
+
+// Settles reports whether the plan settles a hold, under a limit that it does not name.
+func (p *Plan) Settles() bool { return p.Op >= Commit }
 
 // Style is the form of a plan's reply.
 type Style uint8
