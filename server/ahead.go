@@ -48,7 +48,7 @@ const (
 func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	keyMost := int(s.srv.set.MaxKeyLen.Get())
 	m := s.remembered
-	if m != nil && m.promising() {
+	if m != nil && promising(m.missed) {
 		if key := s.rd.NextOf(&m.shape, keyMost); key != nil {
 			if m.missed = 0; s.limited && !m.cmd.allows(s.call.Rights, key, m.cmd.FirstAccess()) {
 				return m.shape.With(key), nil, false
@@ -63,6 +63,13 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 			return nil, nil, true
 		}
 	}
+	p := &a.made[a.n]
+	if s.forms != nil && !s.limited {
+		if cmd, key := s.forms.find(s, keyMost, p); cmd != nil {
+			a.add(cmd, p, key)
+			return nil, nil, true
+		}
+	}
 	args, err = s.rd.Next()
 	if err != nil || args == nil {
 		return args, err, false
@@ -71,19 +78,25 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	if at == 0 {
 		return args, nil, false
 	}
-	p := &a.made[a.n]
 	switch {
 	case cmd.Plan == nil || cmd.Plan(&s.srv.parts.Zones, args, p) != "":
 		a.words = append(a.words, args...) // the slices, not the bytes
 		a.ends[a.n], a.left[a.n], p = len(a.words), s.rd.Buffered(), nil
 	case p.Given&request.OwnWait != 0:
 		return args, nil, false
+	case p.OnceID != nil:
+		if s.forms == nil {
+			s.forms = new(forms)
+		}
+		s.forms.learn(s, cmd, formClass(p), p, args)
+		a.add(cmd, p, args[at])
+		return nil, nil, true
 	}
 	if m == nil {
 		m = &remembered{missed: 1}
 		s.remembered = m
 	}
-	if m.missed++; m.worth() && !a.shaped && (p == nil || p.Given&request.OwnOnce == 0) { // an id does not come again
+	if m.missed++; worth(m.missed) && !a.shaped {
 		s.rd.Shape(&m.shape, at)
 		m.cmd, m.planned, a.last = cmd, p != nil, p
 	}
@@ -206,10 +219,10 @@ type remembered struct {
 	missed uint8 // commands in a row that were others
 }
 
-// worth reports whether to remember another command instead. Remembering costs a little, so a
+// worth reports whether to remember another command instead, after some in a row that were others. Remembering costs a little, so a
 // command that only comes in between is not remembered, and of a client that repeats no command
 // only a few are.
-func (m *remembered) worth() bool { return m.missed == 2 || m.missed == 3 || m.missed%32 == 0 }
+func worth(missed uint8) bool { return missed == 2 || missed == 3 || missed%32 == 0 }
 
 // promising reports whether the next command may be the one remembered.
-func (m *remembered) promising() bool { return m.missed < 8 || m.missed%32 == 0 }
+func promising(missed uint8) bool { return missed < 8 || missed%32 == 0 }

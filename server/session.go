@@ -66,6 +66,7 @@ type session struct {
 	knowsClusters, readOnly bool
 
 	remembered *remembered // nil: none yet
+	forms      *forms      // nil: none yet
 	lastScript struct {    // of this batch
 		loaded  *scripts.Script // nil: none
 		flushes uint64          // the value of scripts.Cache.Flushes when it was found

@@ -165,8 +165,7 @@ func (p *planned) counted() *engine.Once {
 	if p.Given&request.OwnOnce == 0 {
 		return nil
 	}
-	asked := request.Asked(uint64(p.Op), nil, &p.Limit, p.Cost, p.Given&request.OwnPartial != 0)
-	return p.Once(&p.once, asked)
+	return p.Once(&p.once, p.Asked())
 }
 
 // Size implements handler.Asks.
