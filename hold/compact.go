@@ -214,6 +214,25 @@ func (s Set) beginCompact(w *Edit, expires int64, form byte, base, void int64) [
 	return b
 }
 
+// isOne reports whether a compact set has one entry.
+func (s Set) isOne() bool {
+	at := s.compactHead()
+	return len(s)-at >= compactEntry && at+compactEntry+int(s[at])+int(s[at+1]) == len(s)
+}
+
+// writeOne makes w a set of one entry in place of s.
+func writeOne(w *Edit, s Set, e *Entry, void int64) {
+	form := byte(isCompact)
+	if e.Status == Returning {
+		form |= returning
+	}
+	if void != never {
+		form |= hasVoid
+	}
+	expires := e.Forgotten()
+	w.whole(appendCompact(s.beginCompact(w, expires, form, 0, void), e, expires, nil))
+}
+
 // rewriteCompact is rewrite if what is known is few. It reports whether it is.
 func (s Set) rewriteCompact(w *Edit, now int64, c *changes) bool {
 	var all [few]Entry

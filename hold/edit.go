@@ -99,7 +99,10 @@ func (w *Edit) put32(at int, n int) {
 // The errors are ErrLive and ErrKnown.
 func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 	switch {
-	case s.compact() && s.Valid() && s.addCompact(w, now, e):
+	case !s.Valid() && e.fits() && e.Forgotten() > now:
+		writeOne(w, nil, e, never)
+		return nil
+	case s.compact() && s.addCompact(w, now, e):
 		return nil
 	case !s.takes(e):
 		return s.anew(w, now, e, seed)
@@ -114,7 +117,7 @@ func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 	if e.Status <= Returning {
 		w.put32(liveAt, s.live()+1)
 	}
-	w.put32(place, len(s))
+	w.put32(place, len(s)|int(tagOf(s.hash(e.ID))))
 	if e.Status == Returning {
 		w.put32(queuedAt, s.queued()+1)
 		s.push(w, e.Until)
@@ -165,7 +168,11 @@ func (s Set) over(at int) int64 { return int64(binary.LittleEndian.Uint64(s[at+u
 // Change makes w the edit that gives the entry e, which Find has returned, another status, Rest, Back and Amount.
 func (s Set) Change(w *Edit, now int64, e *Entry) {
 	if s.compact() {
-		s.rewrite(w, now, &changes{instead: e, void: s.Void()})
+		if s.Valid() && s.isOne() {
+			writeOne(w, s, e, s.Void())
+		} else {
+			s.rewrite(w, now, &changes{instead: e, void: s.Void()})
+		}
 		return
 	}
 	w.begin(s, e.Forgotten())
@@ -373,14 +380,20 @@ func (s Set) rewrite(w *Edit, now int64, c *changes) {
 		return
 	}
 	known, queued, size := 0, 0, 0
-	count := func(e *Entry) bool {
+	count := func(e *Entry) {
 		if known++; e.Status == Returning {
 			queued++
 		}
 		size += entrySize + len(e.ID) + len(e.Limit)
-		return true
 	}
-	s.Each(now, count)
+	var e Entry
+	if s.Valid() {
+		for from := s.walk(); from.next(&e); {
+			if e.Forgotten() > now {
+				count(&e)
+			}
+		}
+	}
 	if c.more != nil {
 		count(c.more)
 	}
@@ -396,11 +409,14 @@ func (s Set) rewrite(w *Edit, now int64, c *changes) {
 	binary.LittleEndian.PutUint32(n.s[roomAt:], uint32(room))
 	binary.LittleEndian.PutUint64(n.s[voidAt:], uint64(c.void))
 	binary.LittleEndian.PutUint64(n.s[seedAt:], c.seed)
-	s.Each(now, func(e *Entry) bool {
-		c.of(now, e)
-		n.add(e)
-		return true
-	})
+	if s.Valid() {
+		for from := s.walk(); from.next(&e); {
+			if e.Forgotten() > now {
+				c.of(now, &e)
+				n.add(&e)
+			}
+		}
+	}
 	if c.more != nil {
 		n.add(c.more)
 	}
@@ -424,10 +440,12 @@ func (n *rewriting) add(e *Entry) {
 	if n.count++; e.Live(n.now) {
 		n.live++
 	}
-	var other Entry
-	if place := n.s.place(e.ID, &other); place > 0 {
-		binary.LittleEndian.PutUint32(n.s[place:], uint32(at))
+	h := n.s.hash(e.ID)
+	i, mask := int(h), n.s.places()-1
+	for i &= mask; binary.LittleEndian.Uint32(n.s[setSize+4*i:]) != 0; { // a place is free: there are more than entries
+		i = (i + 1) & mask
 	}
+	binary.LittleEndian.PutUint32(n.s[setSize+4*i:], uint32(at)|tagOf(h))
 	if e.Status == Returning {
 		binary.LittleEndian.PutUint32(n.s[queuedAt:], uint32(n.queued+1))
 		n.s.lift(n.queued, at)

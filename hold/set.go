@@ -26,8 +26,8 @@ import (
 //
 // All numbers are little-endian. Count is how many entries there are, live at least how many
 // of them are. Queued is how many of the heap's places are in use, and room how many it has. A
-// place of the index or of the heap is the offset of an entry, or 0; the index is an open hash
-// table. Void is a time: the key was reset then, so what was taken by then does not go back. An entry:
+// place of the index or of the heap has the offset of an entry, or 0; the index is an open hash
+// table, and the top 6 bits of a place of it are of the hash. Void is a time: the key was reset then, so what was taken by then does not go back. An entry:
 //
 //	0        1        2       10     16     24       32       33
 //	┌────────┬────────┬───────┬──────┬──────┬────────┬────────┬────┬───────┐
@@ -261,14 +261,19 @@ func (s Set) Find(now int64, id []byte, e *Entry) (ok bool) {
 // place returns where the index has an id, and reads its entry, or the free place where it would be. It is 0
 // if the set is damaged.
 func (s Set) place(id []byte, e *Entry) (at int) {
+	h := s.hash(id)
+	tag := tagOf(h)
 	mask := s.places() - 1
-	for i, n := int(s.hash(id))&mask, 0; n <= mask; i, n = (i+1)&mask, n+1 {
+	for i, n := int(h)&mask, 0; n <= mask; i, n = (i+1)&mask, n+1 {
 		at = setSize + 4*i
-		entry := int(binary.LittleEndian.Uint32(s[at:]))
+		entry := binary.LittleEndian.Uint32(s[at:])
 		if entry == 0 {
 			return at
 		}
-		if s.read(entry, e) == 0 {
+		if entry&tagBits != tag {
+			continue
+		}
+		if s.read(int(entry&^tagBits), e) == 0 {
 			return 0
 		}
 		if bytes.Equal(e.ID, id) {
@@ -277,3 +282,8 @@ func (s Set) place(id []byte, e *Entry) (at int) {
 	}
 	return 0
 }
+
+// tagBits are the bits of a place of the index that are those of the hash. The offsets of entries are less.
+const tagBits = 0xfc000000
+
+func tagOf(h uint64) uint32 { return uint32(h>>32) & tagBits }
