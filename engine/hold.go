@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
@@ -151,22 +150,21 @@ func (it *item) hold(r *Request, a *asking, d *limit.Decision) (granted int64, e
 // entryOf returns the entry of a hold under a limit, which is to be noted in a set. The errors are limit.ErrOverflow
 // and those of hold.Set.Room.
 func entryOf(t *Txn, beside int, set hold.Set, h *Hold, l *limit.Limit) (e hold.Entry, err error) {
-	e, ok := h.entry(l, t.now, t.packed[:0])
-	if t.packed = e.Limit; !ok {
+	t.packed = limit.Pack(t.packed[:0], l)
+	e, ok := h.entry(t.now, t.packed)
+	if !ok {
 		return e, limit.ErrOverflow
 	}
 	return e, roomFor(t, beside, set, &e)
 }
 
-// entry returns the entry of a request under a limit that is made at now; room is for what it has asked for. ok is false if its numbers are
-// too large.
-func (h *Hold) entry(l *limit.Limit, now int64, room []byte) (e hold.Entry, ok bool) {
+// entry returns the entry of a request that is made at now. asked is what it has asked for: its limit or, of Once, the hash. ok is false if
+// its numbers are too large.
+func (h *Hold) entry(now int64, asked []byte) (e hold.Entry, ok bool) {
 	if o := h.Once; o != nil {
-		return hold.Entry{
-			ID: o.ID, Status: hold.Once, Until: o.until(now), Limit: binary.LittleEndian.AppendUint64(room, o.Asked),
-		}, true
+		return hold.Entry{ID: o.ID, Status: hold.Once, Until: later(now, min(o.For, MaxOnce)), Limit: asked}, true
 	}
-	e = hold.Entry{ID: h.ID, Until: now + h.TTL, Rest: h.TTL, Limit: limit.Pack(room, l)}
+	e = hold.Entry{ID: h.ID, Until: now + h.TTL, Rest: h.TTL, Limit: asked}
 	if h.Returns {
 		e.Status = hold.Returning
 	}

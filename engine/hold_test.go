@@ -177,10 +177,13 @@ func TestHoldsModel(t *testing.T) {
 
 // takeEither is TakeFor or HoldAt: the short way does what a step does.
 func (e *Engine) takeEither(r *rand.Rand, now int64, key []byte, req *Request, d *limit.Decision) (granted int64, err error) {
-	if r.IntN(3) == 0 {
+	if r.IntN(3) == 0 || req.Partial {
 		return e.TakeFor(now, key, req, d)
 	}
-	return e.HoldAt(0, now, key, req, d)
+	if err = e.HoldAt(0, now, key, &req.Limit, req.Cost, req.Hold, d); err == nil && !d.Limited {
+		granted = req.Cost
+	}
+	return granted, err
 }
 
 // settleEither settles in a step or by the short way.

@@ -14,30 +14,30 @@ import (
 // The key is stored first. If there is no room for the record beside it, the key gets back what it had, and the step, which can make
 // room for both, begins anew.
 
-// HoldAt is Txn.Take in a step of its own, for a request that is held or counts once. place is that of the key, which Warm has
-// returned, or zero. The errors are those of Take for such a request.
-func (e *Engine) HoldAt(place Place, now int64, key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
+// HoldAt is Txn.Take of a cost, all or nothing, in a step of its own, for a request that is held or counts once. place is that of the
+// key, which Warm has returned, or zero. The errors are those of Take for such a request.
+func (e *Engine) HoldAt(place Place, now int64, key []byte, l *limit.Limit, cost int64, r *Hold, d *limit.Decision) error {
 	h := uint64(place)
 	if h == 0 {
 		h, _ = e.place(key)
 	}
-	if r.Cost > 0 && !r.Partial && !r.Replace && r.Hold.List == nil {
+	if cost > 0 && r.List == nil {
 		s := e.shardOf(h)
 		s.mu.Lock()
-		err := s.hold(now, h, key, r, d, &e.core)
+		err := s.hold(now, h, key, l, cost, r, d, &e.core)
 		s.mu.Unlock()
 		if err != errBehind {
-			if err != nil || d.Limited {
-				return 0, err
-			}
-			return r.Cost, nil
+			return err
 		}
 	}
-	err = e.update(Place(h), now, [][]byte{key}, func(t *Txn) error {
-		granted, err = t.Take(key, r, d)
+	return e.holdInStep(Place(h), now, key, &Request{Limit: *l, Cost: cost, Hold: r}, d)
+}
+
+func (e *core) holdInStep(place Place, now int64, key []byte, r *Request, d *limit.Decision) error {
+	return e.update(place, now, [][]byte{key}, func(t *Txn) error {
+		_, err := t.Take(key, r, d)
 		return err
 	})
-	return granted, err
 }
 
 // SettleAt is Settle in a step of its own; place is that of the key, as for HoldAt.
@@ -63,6 +63,15 @@ func (e *Engine) settleAt(place Place, now int64, key, id []byte, actual int64, 
 		return err
 	}
 	return e.update(Place(h), now, [][]byte{key}, func(t *Txn) error { return settle(t, key, id, actual, as, false, out) })
+}
+
+// shortWay is what a shard keeps for it.
+type shortWay struct {
+	edit     hold.Edit
+	packed   []byte      // what the last request asked for, and
+	packs    limit.Limit // its limit, if that is one
+	unpacked []byte      // the limit of the last settlement, and
+	unpacks  limit.Limit // what it is
 }
 
 // couple is a key and the record beside it, in a shard that is locked.
@@ -105,8 +114,8 @@ func (p *couple) open(l *limit.Limit) (err error) {
 }
 
 // hold is HoldAt in the key's shard, which is locked. The error errBehind leaves the decision to a step.
-func (s *shard) hold(now int64, h uint64, key []byte, r *Request, d *limit.Decision, e *core) error {
-	l, id, o := &r.Limit, r.Hold.ID, r.Hold.Once
+func (s *shard) hold(now int64, h uint64, key []byte, l *limit.Limit, cost int64, r *Hold, d *limit.Decision, e *core) error {
+	id, o := r.ID, r.Once
 	if o != nil {
 		o.Again, id = false, o.ID
 	}
@@ -114,28 +123,27 @@ func (s *shard) hold(now int64, h uint64, key []byte, r *Request, d *limit.Decis
 	if known, err := p.find(s, now, h, key, id); known || err != nil {
 		return errBehind
 	}
-	entry, ok := r.Hold.entry(l, p.now, s.packed[:0])
-	s.packed = entry.Limit
+	entry, ok := r.entry(p.now, s.askedOf(l, o))
 	if !ok || !p.set.Takes(&entry) {
 		return errBehind
 	}
 	if err := p.open(l); err != nil {
 		return err
 	}
-	next, err := limit.Take(l, p.state, p.now, r.Cost, s.next[:0], d)
+	next, err := limit.Take(l, p.state, p.now, cost, s.next[:0], d)
 	switch {
 	case err != nil:
 		return err
 	case d.Limited && l.Block > 0:
 		return errBehind
 	case d.Limited:
-		return s.commit(p.now, &p.key, p.key.Mark(l, r.Cost, d), next, d)
+		return s.commit(p.now, &p.key, p.key.Mark(l, cost, d), next, d)
 	}
-	r.Hold.granted(&entry, p.now, r.Cost, d)
-	if p.set.Add(&s.holds, p.now, &entry, e.seedOf(p.beside.Hash)) != nil {
+	r.granted(&entry, p.now, cost, d)
+	if p.set.Add(&s.short.edit, p.now, &entry, e.seedOf(p.beside.Hash)) != nil {
 		return errBehind
 	}
-	if err := p.store(p.key.Mark(l, r.Cost, d), next, false, false); err != nil {
+	if err := p.store(p.key.Mark(l, cost, d), next, false, false); err != nil {
 		return errBehind
 	}
 	if o == nil {
@@ -147,6 +155,29 @@ func (s *shard) hold(now int64, h uint64, key []byte, r *Request, d *limit.Decis
 	return nil
 }
 
+// askedOf returns what the entry of a request under l, which may count once, says of what was asked for.
+func (s *shard) askedOf(l *limit.Limit, o *Once) []byte {
+	if o != nil {
+		s.short.packs, s.short.packed = limit.Limit{}, o.appendAsked(s.short.packed[:0])
+	} else if s.short.packs != *l || len(s.short.packed) == 0 { // nearly all are the same
+		s.short.packs, s.short.packed = *l, limit.Pack(s.short.packed[:0], l)
+	}
+	return s.short.packed
+}
+
+// unpack is limit.Unpack. Nearly all limits are the same.
+func (s *shard) unpack(b []byte, zones *limit.Zones, l *limit.Limit) error {
+	if len(b) > 0 && string(b) == string(s.short.unpacked) {
+		*l = s.short.unpacks
+		return nil
+	}
+	err := limit.Unpack(b, zones, l)
+	if err == nil {
+		s.short.unpacks, s.short.unpacked = *l, append(s.short.unpacked[:0], b...)
+	}
+	return err
+}
+
 // settle is SettleAt and GiveUpAt in the key's shard, which is locked. The error errBehind leaves it to a step.
 func (s *shard) settle(now int64, h uint64, key, id []byte, actual int64, as hold.Status, out *Settlement, e *core) error {
 	var p couple
@@ -156,7 +187,7 @@ func (s *shard) settle(now int64, h uint64, key, id []byte, actual int64, as hol
 	}
 	entry := &p.known
 	*out = Settlement{}
-	if limit.Unpack(entry.Limit, &e.zones, &out.Limit) != nil || p.open(&out.Limit) != nil {
+	if s.unpack(entry.Limit, &e.zones, &out.Limit) != nil || p.open(&out.Limit) != nil {
 		return errBehind
 	}
 	next, err := settleState(p.state, p.key.Found(), entry, actual, p.set.Void(), p.now, s.next[:0], out)
@@ -164,7 +195,7 @@ func (s *shard) settle(now int64, h uint64, key, id []byte, actual int64, as hol
 		return err
 	}
 	out.of(entry, as, p.now)
-	p.set.Change(&s.holds, p.now, entry)
+	p.set.Change(&s.short.edit, p.now, entry)
 	if p.store(p.key.Mark(&out.Limit, 1, &out.Decision), next, p.key.Found(), true) != nil {
 		return errBehind
 	}
@@ -178,7 +209,7 @@ func (s *shard) settle(now int64, h uint64, key, id []byte, actual int64, as hol
 // key's state ignore the budget, and mustSet the set.
 func (p *couple) store(m table.Mark, next []byte, must, mustSet bool) error {
 	s, had := p.s, p.key.Found()
-	if s.holds.Whole == nil && p.beside.Boxed() && cap(p.set)-len(p.set) < s.holds.More() {
+	if s.short.edit.Whole == nil && p.beside.Boxed() && cap(p.set)-len(p.set) < s.short.edit.More() {
 		return errBehind
 	}
 	var room [limit.MaxState]byte
@@ -222,7 +253,7 @@ func (p *couple) store(m table.Mark, next []byte, must, mustSet bool) error {
 
 // storeSet stores the shard's edit of the set. It ignores the budget if must is set.
 func (p *couple) storeSet(must bool) (err error) {
-	s, w, m := p.s, &p.s.holds, table.Unknown(limit.HOLDS)
+	s, w, m := p.s, &p.s.short.edit, table.Unknown(limit.HOLDS)
 	if s.changes != nil {
 		s.payFirst(&p.beside)
 	}

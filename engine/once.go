@@ -35,7 +35,7 @@ func (o *Once) find(t *Txn, at int, m *remembered) (err error) {
 		t.held[onceRepeated]++
 		return nil
 	}
-	m.Entry = hold.Entry{ID: o.ID, Status: hold.Once, Until: o.until(t.now)}
+	m.Entry, _ = (&Hold{Once: o}).entry(t.now, nil)
 	return roomFor(t, m.beside, set, &m.Entry)
 }
 
@@ -45,7 +45,7 @@ func (o *Once) add(t *Txn, amount, wait int64, m *remembered) error {
 	if m.Amount = amount; wait > 0 {
 		m.Back = later(t.now, wait)
 	}
-	t.packed = binary.LittleEndian.AppendUint64(t.packed[:0], o.Asked)
+	t.packed = o.appendAsked(t.packed[:0])
 	m.Limit = t.packed
 	it := &t.items[m.beside]
 	if err := it.takeLate(); err != nil { // a key that starts afresh has changed it
@@ -57,5 +57,5 @@ func (o *Once) add(t *Txn, amount, wait int64, m *remembered) error {
 	return editSet(t, m.beside, &t.holds, false)
 }
 
-// until returns until when the id of a request that is granted at now is remembered.
-func (o *Once) until(now int64) int64 { return later(now, min(o.For, MaxOnce)) }
+// appendAsked appends what the entry of the id says of what was asked for.
+func (o *Once) appendAsked(b []byte) []byte { return binary.LittleEndian.AppendUint64(b, o.Asked) }

@@ -54,14 +54,14 @@ type shardData struct {
 	solo      *Txn // for transactions on one key; nil: none yet
 	returns   *Txn // for giveBackDue; nil: none yet
 	held      [holdFigures]uint64
-	holds     hold.Edit            // of the short way of holds, and
-	packed    []byte               // a limit of one
 	full      map[uint64]hold.Full // sets of holds that are full, by their hashes; see roomFor
 	// missed holds the keys that Missed returns, with the times at which they
 	// expire; nil for none.
 	missed map[name]int64
 	// next is where an algorithm writes the state of a new key.
 	next [limit.MaxState]byte
+	// short is for the short way of holds.
+	short shortWay
 }
 
 // errBlock says that the key's state has the kind BLOCK.

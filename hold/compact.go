@@ -23,8 +23,8 @@ import (
 //	└────────┴──────┴────────┴─────────┴────┴──────┴──────┴──────┴────────┴───────┘
 //
 // Size is that of all that follows the id. Over, rest, back and amount have as many bytes as the four lengths say, of
-// 4 bits each: those that they need, without their sign, which is the lowest bit. Over is until + rest, from
-// base on. Back is from base on while it is a time. In ms, rest and back are shorter where nothing is lost. An entry
+// 4 bits each: at least those that they need, without their sign, which is the lowest bit. Over is until + rest, from
+// base on; of one that is settled, rest is 0. Back is from base on while it is a time. In ms, rest and back are shorter where nothing is lost. An entry
 // whose limit is the same as that of the one before has none of its own.
 
 const (
@@ -79,11 +79,12 @@ func number(b []byte, size int) (n int64, rest []byte) {
 	return int64(u>>1) ^ -int64(u&1), b[size:]
 }
 
-// appendNumber appends a number, and returns how many bytes it has.
-func appendNumber(b []byte, n int64) (_ []byte, size int) {
-	u := uint64(n<<1) ^ uint64(n>>63)
-	size = (bits.Len64(u) + 7) / 8
-	return binary.LittleEndian.AppendUint64(b, u)[:len(b)+size], size
+// size returns how many bytes a number needs.
+func size(n int64) int { return (bits.Len64(uint64(n<<1)^uint64(n>>63)) + 7) / 8 }
+
+// appendNumber appends a number in as many bytes.
+func appendNumber(b []byte, n int64, size int) []byte {
+	return binary.LittleEndian.AppendUint64(b, uint64(n<<1)^uint64(n>>63))[:len(b)+size]
 }
 
 // readCompact reads the entry at an offset; its size is 0 if there is none. before is the limit of the entry before.
@@ -122,9 +123,13 @@ func (s Set) readCompact(at int, base int64, before []byte, e *Entry) (size int)
 	return size
 }
 
-// appendCompact appends an entry. before is the limit of the entry before.
-func appendCompact(b []byte, e *Entry, base int64, before []byte) []byte {
+// appendCompact appends an entry, whose numbers have at least least bytes if they can. before is the limit of the entry before.
+func appendCompact(b []byte, e *Entry, base int64, before []byte, least int) []byte {
 	status, rest, back, at := byte(e.Status), e.Rest, e.Back, len(b)
+	over := e.Until + rest
+	if e.Settled() {
+		rest = 0 // only the sum still matters
+	}
 	if rest%millisecond == 0 {
 		status, rest = status|restMillis, rest/millisecond
 	}
@@ -138,9 +143,13 @@ func appendCompact(b []byte, e *Entry, base int64, before []byte) []byte {
 	b = append(b, byte(len(e.ID)), 0, 0, 0, 0)
 	b = append(b, e.ID...)
 	lengths := 0
-	for i, n := range [4]int64{e.Until + e.Rest - base, rest, back, e.Amount} {
-		var size int
-		b, size = appendNumber(b, n)
+	for i, n := range [4]int64{over - base, rest, back, e.Amount} {
+		size := size(n)
+		if i > 0 { // the others may be longer
+			size = max(size, min(8, least))
+		}
+		b = appendNumber(b, n, size)
+		least -= size
 		lengths |= size << (4 * i)
 	}
 	if len(e.Limit) > 0 && bytes.Equal(e.Limit, before) {
@@ -197,7 +206,7 @@ func (s Set) addCompact(w *Edit, now int64, e *Entry) bool {
 	}
 	b := s.beginCompact(w, expires, form, from.base, s.Void())
 	b = append(b, s[s.compactHead():]...)
-	w.whole(appendCompact(b, e, from.base, from.limit))
+	w.whole(appendCompact(b, e, from.base, from.limit, 0))
 	return true
 }
 
@@ -220,7 +229,7 @@ func (s Set) isOne() bool {
 	return len(s)-at >= compactEntry && at+compactEntry+int(s[at])+int(s[at+1]) == len(s)
 }
 
-// writeOne makes w a set of one entry in place of s.
+// writeOne makes w a set of one entry in place of s. It is as long as s, if it can be, so that it stays in its place.
 func writeOne(w *Edit, s Set, e *Entry, void int64) {
 	form := byte(isCompact)
 	if e.Status == Returning {
@@ -230,7 +239,8 @@ func writeOne(w *Edit, s Set, e *Entry, void int64) {
 		form |= hasVoid
 	}
 	expires := e.Forgotten()
-	w.whole(appendCompact(s.beginCompact(w, expires, form, 0, void), e, expires, nil))
+	b := s.beginCompact(w, expires, form, 0, void)
+	w.whole(appendCompact(b, e, expires, nil, len(s)-len(b)-compactEntry-len(e.ID)-len(e.Limit)))
 }
 
 // rewriteCompact is rewrite if what is known is few. It reports whether it is.
@@ -280,7 +290,7 @@ func (s Set) rewriteCompact(w *Edit, now int64, c *changes) bool {
 	b := s.beginCompact(w, expires, form, 0, c.void)
 	var before []byte
 	for i := range all[:n] {
-		b = appendCompact(b, &all[i], expires, before)
+		b = appendCompact(b, &all[i], expires, before, 0)
 		before = all[i].Limit
 	}
 	w.whole(b)

@@ -15,7 +15,7 @@ func (s Set) MakeList(w *Edit, e Entry, text []byte) {
 		piece := text[:min(len(text), maxPiece)]
 		text = text[len(piece):]
 		e.ID, e.Limit = binary.BigEndian.AppendUint16(nil, uint16(i)), piece
-		b = appendCompact(b, &e, e.Forgotten(), nil)
+		b = appendCompact(b, &e, e.Forgotten(), nil, 0)
 	}
 	w.whole(b)
 }

@@ -39,28 +39,26 @@ func takeHeld(c *call, p *request.Plan, key []byte) bool {
 	if !p.Settles() && p.Op != request.Hold && (p.Op != request.Take || p.Given&request.OwnOnce == 0) {
 		return false
 	}
-	own := room(c, key)
-	own.Plan = *p
-	defer own.Free()
-	if text := own.check(c); text != "" {
+	own := room(c, nil)
+	defer own.from.Put(own)
+	if text := checkPlan(c, p); text != "" {
 		c.Fail(text)
 		return true
 	}
-	own.settled = engine.Settlement{}
-	e, granted, err := c.Engine.Load(), int64(0), error(nil)
+	e, err := c.Engine.Load(), error(nil)
 	switch p.Op {
 	case request.Commit:
 		err = e.SettleAt(c.Place, c.Now, key, p.OnceID, p.Cost, &own.settled)
 	case request.Cancel:
 		err = e.GiveUpAt(c.Place, c.Now, key, p.OnceID, &own.settled)
 	default:
-		own.asks = own.request()
-		granted, err = e.HoldAt(c.Place, c.Now, key, &own.asks, &own.d)
+		err = e.HoldAt(c.Place, c.Now, key, &p.Limit, p.Cost, own.holds(p), &own.d)
 	}
-	own.reply(c, c.Keyspace(), key, &own.d, granted, err)
-	if err == nil && own.tells() && (own.d.Limited || c.Decisions != nil) {
+	own.reply(c, p, c.Keyspace(), key, &own.d, p.Cost, err)
+	if err == nil && own.tells(p) && (own.d.Limited || c.Decisions != nil) {
 		tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &own.d)
 	}
+	own.hold.ID, own.once.ID = nil, nil
 	return true
 }
 
@@ -72,12 +70,24 @@ type planned struct {
 	d       limit.Decision // to tell of
 	once    engine.Once
 	hold    engine.Hold // that has it, or of RL.HOLD
-	asks    engine.Request
 	settled engine.Settlement
 }
 
-// check returns the text of the error if a setting forbids the plan, or "".
-func (p *planned) check(c *call) (text string) {
+// holds returns how a plan is held, or counts once; nil if it does not.
+func (o *planned) holds(p *request.Plan) *engine.Hold {
+	switch {
+	case p.Given&request.OwnOnce != 0:
+		o.hold.Once = p.Once(&o.once, p.Asked())
+	case p.Op == request.Hold:
+		o.hold.ID, o.hold.TTL, o.hold.Returns, o.hold.Once = p.OnceID, p.OnceFor, p.Given&request.OwnReturn != 0, nil
+	default:
+		return nil
+	}
+	return &o.hold
+}
+
+// checkPlan returns the text of the error if a setting forbids a plan, or "".
+func checkPlan(c *call, p *request.Plan) (text string) {
 	if p.Op == request.Hold {
 		return request.CheckTTL(p.OnceFor, int64(c.Settings.HoldMaxTTL.Get()))
 	}
@@ -106,7 +116,7 @@ func prepare(plan handler.Plan) func(c *call) (handler.Prepared, string) {
 		p := room(c, c.Args[1])
 		text := plan(&c.Zones, c.Args, &p.Plan)
 		if text == "" {
-			text = p.check(c)
+			text = checkPlan(c, &p.Plan)
 		}
 		if text != "" {
 			p.Free()
@@ -151,21 +161,8 @@ func (p *planned) Ask() (key []byte, w *engine.Waiter) {
 // request returns the engine's request.
 func (p *planned) request() engine.Request {
 	r := p.Request()
-	if p.hold.Once = p.counted(); p.hold.Once != nil {
-		r.Hold = &p.hold
-	} else if p.Op == request.Hold {
-		p.hold.ID, p.hold.TTL, p.hold.Returns = p.OnceID, p.OnceFor, p.Given&request.OwnReturn != 0
-		r.Hold = &p.hold
-	}
+	r.Hold = p.holds(&p.Plan)
 	return r
-}
-
-// counted says by which id the request counts once; nil if it has none.
-func (p *planned) counted() *engine.Once {
-	if p.Given&request.OwnOnce == 0 {
-		return nil
-	}
-	return p.Once(&p.once, p.Asked())
 }
 
 // Size implements handler.Asks.
@@ -195,8 +192,8 @@ func (p *planned) in(t *txn, d *limit.Decision) (granted int64, err error) {
 	case request.Refund:
 		return 0, counted(t, engine.Refunded, t.Refund(key, &p.Limit, p.Cost, d))
 	case request.Reserve:
-		if o := p.counted(); o != nil {
-			return 0, engine.ReserveOnce(t.Txn, key, o, &p.Limit, p.Cost, p.MaxWait, d)
+		if h := p.holds(&p.Plan); h != nil {
+			return 0, engine.ReserveOnce(t.Txn, key, h.Once, &p.Limit, p.Cost, p.MaxWait, d)
 		}
 		return 0, t.Reserve(key, &p.Limit, p.Cost, p.MaxWait, d)
 	case request.Commit:
@@ -219,25 +216,25 @@ func counted(t *txn, o engine.Outcome, err error) error {
 
 // tell replies with the decision on the key, or with the error, and notes what is to be told of it.
 func (p *planned) tell(c *call, keys handler.Keyspace, key []byte, d *limit.Decision, granted int64, err error) {
-	if err == nil && p.tells() {
+	if err == nil && p.tells(&p.Plan) {
 		p.key[0], p.d = key, *d // which may be a copy that the engine has made
 		note(c, key, d, p)
 	}
-	p.reply(c, keys, key, d, granted, err)
+	p.reply(c, &p.Plan, keys, key, d, granted, err)
 }
 
-// tells reports whether the plan is for a decision that is told of, unless it was made before.
-func (p *planned) tells() bool {
-	return (p.Op == request.Take || p.Op == request.Hold || p.Op == request.Reserve) && !(p.Given&request.OwnOnce != 0 && p.once.Again)
+// tells reports whether the decision on a plan is told of: unless it was made before.
+func (o *planned) tells(p *request.Plan) bool {
+	return (p.Op == request.Take || p.Op == request.Hold || p.Op == request.Reserve) && !(p.Given&request.OwnOnce != 0 && o.once.Again)
 }
 
-// reply replies with the decision on the key, or with the error.
-func (p *planned) reply(c *call, keys handler.Keyspace, key []byte, d *limit.Decision, granted int64, err error) {
+// reply replies to a plan with the decision on the key, or with the error.
+func (o *planned) reply(c *call, p *request.Plan, keys handler.Keyspace, key []byte, d *limit.Decision, granted int64, err error) {
 	if err != nil {
 		if p.Settles() {
-			c.Fail(errorText(keys, err, key, p.settled.Limit.Algorithm.Kind()))
+			c.Fail(errorText(keys, err, key, o.settled.Limit.Algorithm.Kind()))
 		} else {
-			c.Fail(planError(keys, &p.Plan, key, err))
+			c.Fail(planError(keys, p, key, err))
 		}
 		return
 	}
@@ -247,9 +244,9 @@ func (p *planned) reply(c *call, keys handler.Keyspace, key []byte, d *limit.Dec
 	switch {
 	case p.Op == request.Commit:
 		c.Array(5)
-		FiveSettled(c, &p.settled)
+		FiveSettled(c, &o.settled)
 	case p.Op == request.Cancel:
-		c.Int(max(0, -p.settled.Charged))
+		c.Int(max(0, -o.settled.Charged))
 	case p.Style != request.InMillis:
 		seconds(c, d)
 	default:
