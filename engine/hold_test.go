@@ -517,3 +517,58 @@ func TestReturnsThatAreForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldsWithoutMemory checks that a hold is stored with what it takes, or neither is, while there is no room for more, whatever is
+// evicted for it.
+func TestHoldsWithoutMemory(t *testing.T) { holdWithoutMemory(t, NoEviction) }
+func TestHoldsWithEviction(t *testing.T)  { holdWithoutMemory(t, LeastDebt) }
+
+func holdWithoutMemory(t *testing.T, policy Policy) {
+	e := New(Options{Shards: 1, MaxMemory: 512 << 10, Policy: policy})
+	defer e.Close()
+	l, err := limit.Parse("FIXED 1000000/d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := int64(1.7e18)
+	taken := map[int]int64{} // by held estimates and by nothing else
+	held, refused := 0, 0
+	for i := range 12_000 {
+		var d limit.Decision
+		if policy != NoEviction { // keys to evict
+			if _, err := take(e, now, key(1_000_000+i), &l, 1); err != nil && !errors.Is(err, ErrOOM) {
+				t.Fatal(err)
+			}
+		}
+		at := i
+		if i%3 == 0 { // a set that grows
+			at = i % 30
+		}
+		h := Hold{ID: fmt.Appendf(nil, "%0*d", 1+i%100, i), TTL: 3600e9}
+		switch err := e.HoldAt(0, now, key(at), &l, 2, &h, &d); {
+		case err == nil:
+			held++
+			taken[at] += 2
+		case errors.Is(err, ErrOOM):
+			refused++
+			taken[at] += 0
+		default:
+			t.Fatal(err)
+		}
+	}
+	if held < 1000 || refused < 1000 {
+		t.Fatalf("%d held, %d refused", held, refused)
+	}
+	for at, want := range taken {
+		var d limit.Decision
+		if err := e.Peek(now, key(at), &l, 0, &d); err != nil || l.Max-d.Remaining != want {
+			t.Fatalf("key %d: %d is taken, %v; %d is held", at, l.Max-d.Remaining, err, want)
+		}
+		sum := int64(0)
+		if err := e.on(now, key(at), func(t *Txn) error {
+			return Holds(t, key(at), func(h *Held) bool { sum += h.Amount; return true })
+		}); err != nil || sum != want {
+			t.Fatalf("key %d: %d is held, %v, want %d", at, sum, err, want)
+		}
+	}
+}

@@ -65,7 +65,7 @@ func (e *Engine) settleAt(place Place, now int64, key, id []byte, actual int64, 
 	return e.update(Place(h), now, [][]byte{key}, func(t *Txn) error { return settle(t, key, id, actual, as, false, out) })
 }
 
-// shortWay is what a shard keeps for it.
+// shortWay is what a shard keeps for the short way.
 type shortWay struct {
 	edit     hold.Edit
 	packed   []byte      // what the last request asked for, and
@@ -88,6 +88,9 @@ type couple struct {
 func (p *couple) find(s *shard, now int64, h uint64, key, id []byte) (known bool, err error) {
 	if s.waits.Any() && (s.waits.Find(key) != nil || s.waits.LastTurn(key) != nil) {
 		return false, errBehind
+	}
+	if s.short == nil {
+		s.short = new(shortWay)
 	}
 	p.s, p.now = s, s.clamp(now)
 	p.key.Hash, p.key.Key = h, key

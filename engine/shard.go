@@ -59,9 +59,8 @@ type shardData struct {
 	// expire; nil for none.
 	missed map[name]int64
 	// next is where an algorithm writes the state of a new key.
-	next [limit.MaxState]byte
-	// short is for the short way of holds.
-	short shortWay
+	next  [limit.MaxState]byte
+	short *shortWay // nil: none yet
 }
 
 // errBlock says that the key's state has the kind BLOCK.

@@ -26,6 +26,8 @@ type CheckOptions struct {
 	Dump io.Writer
 	// Known reports whether a server can load states of a kind; nil means that it can load all.
 	Known func(kind byte) bool
+	// Sound returns an error for a whole state of a kind that cannot be read; nil means that none is looked at.
+	Sound func(kind byte, state []byte) error
 	// Boot has the same meaning as in Options.
 	Boot func() (id uint64, elapsed int64)
 	// Progress is called with the bytes read so far and the bytes to read; nil means no call.
@@ -490,6 +492,11 @@ func (c *checker) records(rep *FileReport, file string, p *piece) error {
 		}
 		switch r.Op {
 		case journal.Set:
+			if c.o.Sound != nil {
+				if err := c.o.Sound(r.Kind, r.State); err != nil {
+					return fmt.Errorf("the state of key %q: %w", r.Key, err)
+				}
+			}
 			rep.Sets++
 		case journal.Change:
 			rep.Changes++

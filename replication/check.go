@@ -46,6 +46,8 @@ type CheckOptions struct {
 	Clock Clock
 	// Known reports whether this version can load states of a kind.
 	Known func(kind byte) bool
+	// Sound returns an error for a whole state of a kind that cannot be read; nil means that none is looked at.
+	Sound func(kind byte, state []byte) error
 }
 
 // HasNode reports whether a directory is that of a node, also if the file is lost that says so. One that was being made
@@ -161,7 +163,7 @@ func (c *checker) snapshot(s *snapshotStore, sr *SnapshotReport) (m machine, err
 		return m, err
 	}
 	defer func() { _ = from.Close() }()
-	t := &counting{known: c.o.Known}
+	t := &counting{known: c.o.Known, sound: c.o.Sound}
 	f, _, err := readSnapshot(from, t)
 	sr.Records = t.records
 	if err == nil {
@@ -183,7 +185,7 @@ func (c *checker) log(log *diskLog, newest *raft.SnapshotMeta) error {
 	if newest != nil {
 		from = newest.Index
 	}
-	t := &counting{known: c.o.Known}
+	t := &counting{known: c.o.Known, sound: c.o.Sound}
 	var l, before raft.Log
 	for i := max(c.r.First, 1); i <= c.r.Last; i++ {
 		before, l = l, raft.Log{}
@@ -234,14 +236,20 @@ func (c *checker) members(conf raft.Configuration) {
 type counting struct {
 	Table
 	known   func(kind byte) bool
+	sound   func(kind byte, state []byte) error
 	records int64
 }
 
-// Apply counts records. It returns ErrNewer for a state of an unknown kind.
+// Apply counts records. It returns ErrNewer for a state of an unknown kind, and an error for one that cannot be read.
 func (t *counting) Apply(_ int64, records []journal.Record) error {
 	for i := range records {
 		if op := records[i].Op; (op == journal.Set || op == journal.Change) && t.known != nil && !t.known(records[i].Kind) {
 			return fmt.Errorf("%w: a state of kind %d", ErrNewer, records[i].Kind)
+		}
+		if r := &records[i]; r.Op == journal.Set && t.sound != nil {
+			if err := t.sound(r.Kind, r.State); err != nil {
+				return fmt.Errorf("the state of key %q: %w", r.Key, err)
+			}
 		}
 	}
 	t.records += int64(len(records))

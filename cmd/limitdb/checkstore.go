@@ -11,7 +11,7 @@ import (
 )
 
 func storeOptions(dir string) persistence.CheckOptions {
-	return persistence.CheckOptions{Dir: dir, Known: serve.Loads, Boot: clock.SystemBoot()}
+	return persistence.CheckOptions{Dir: dir, Known: serve.Loads, Sound: serve.Sound, Boot: clock.SystemBoot()}
 }
 
 // checkStore checks the directory of a standalone server.

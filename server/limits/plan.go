@@ -45,7 +45,7 @@ func takeHeld(c *call, p *request.Plan, key []byte) bool {
 		c.Fail(text)
 		return true
 	}
-	e, err := c.Engine.Load(), error(nil)
+	e, err := c.Group.Engine.Load(), error(nil)
 	switch p.Op {
 	case request.Commit:
 		err = e.SettleAt(c.Place, c.Now, key, p.OnceID, p.Cost, &own.settled)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	stored "limitdb/cmd/limitdb/backups"
+	"limitdb/hold"
 	"limitdb/internal/disk"
 	"limitdb/observe"
 	"limitdb/persistence"
@@ -323,7 +324,7 @@ func CheckBackup(dir string) (c Checked, err error) {
 		if err := replication.FillBackup(raft); err != nil {
 			return c, err
 		}
-		r, err := replication.Check(replication.CheckOptions{Dir: raft, Known: Loads})
+		r, err := replication.Check(replication.CheckOptions{Dir: raft, Known: Loads, Sound: Sound})
 		if err == nil && len(r.Problems) > 0 {
 			err = errors.New(r.Problems[0])
 		}
@@ -336,7 +337,7 @@ func CheckBackup(dir string) (c Checked, err error) {
 		}
 		return c, nil
 	}
-	r, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: Loads})
+	r, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: Loads, Sound: Sound})
 	if err == nil && len(r.Problems) > 0 {
 		err = r.Problems[0]
 	}
@@ -352,6 +353,14 @@ func CheckBackup(dir string) (c Checked, err error) {
 // Loads reports whether this version can load states of a kind.
 func Loads(kind byte) bool {
 	return state.Kind(kind).Written()
+}
+
+// Sound returns an error for a state of holds that cannot be read.
+func Sound(kind byte, s []byte) error {
+	if state.Kind(kind) == state.HOLDS {
+		return hold.Set(s).Check()
+	}
+	return nil
 }
 
 // pruneBackups removes the oldest scheduled backups but for some.
