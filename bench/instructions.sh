@@ -8,7 +8,7 @@ usage() {
   cat <<'HELP'
 usage: bench/instructions.sh [-against REV] [option ...] [package]
 
-Without an earlier revision, it counts only what ids and holds cost beside a take, and how much of the processor they take in a server.
+Without an earlier revision, it counts what ids and holds cost beside a take. bench/server.sh ids measures the time of a server.
 
   -bench REGEX   which benchmarks (default: decisions and counters in pipelines,
                  checks, and redis_rate's script)

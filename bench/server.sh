@@ -6,6 +6,7 @@
 #     bench/server.sh [latency] [light] [memory] [growth] [expiry]    default: all
 #     bench/server.sh churn                                   30 minutes
 #     bench/server.sh holds                                   memory and start of 10 M live holds, or HOLDS
+#     bench/server.sh ids                                     time of the processor for ids and holds beside takes
 #
 # LATENCY_RATE=25000 sends that many requests a second to both servers, instead of half of the measured peak.
 #
@@ -155,6 +156,49 @@ holds() {
   echo
 }
 
+# spent DEPTH N COMMAND… prints the ns of the processor, in user space and in the system, that the server takes for each of N commands,
+# of which each has another {key}.
+spent() {
+  local depth=$1 n=$2 before after
+  shift 2
+  before=$(cpu)
+  load $port -n "$n" -r "$n" -c 1 -P "$depth" --distribution sequential -- "$@" >/dev/null
+  after=$(cpu)
+  echo $(((after - before) / n))
+}
+cpu() { cat "/proc/$server"/task/*/schedstat | awk '{n += $1} END {printf "%.0f", n}'; }
+
+# ids_row NAME KEY N: what ids and holds take beside takes, for N ids.
+ids_row() {
+  local depth take once hold commit limit='FIXED 1000000000/30d COST 5'
+  for depth in 1 16 64; do
+    start_limitdb
+    spent $depth "$3" RL.TAKE "$2" $limit >/dev/null # the keys are there
+    take=$(spent $depth "$3" RL.TAKE "$2" $limit)
+    once=$(spent $depth "$3" RL.TAKE "$2" $limit ONCE 'request-{key}')
+    stop_limitdb
+    start_limitdb
+    spent $depth "$3" RL.TAKE "$2" $limit >/dev/null
+    hold=$(spent $depth "$3" RL.HOLD "$2" $limit TTL 1h ID 'request-{key}')
+    commit=$(spent $depth "$3" RL.COMMIT "$2" ID 'request-{key}' COST 3)
+    stop_limitdb
+    awk -v name="$1" -v depth=$depth -v take="$take" -v once="$once" -v hold="$hold" -v commit="$commit" \
+      'BEGIN {printf "| %s, pipelines of %d | %d | %d, %.2f × | %d + %d, %.2f × |\n", name, depth, take, once, once / take, hold, commit, (hold + commit) / take}'
+  done
+}
+
+ids() {
+  echo "### Ids and holds"
+  echo
+  echo "ns of the processor in the server for each command"
+  echo
+  echo "| | a take | with ONCE | a hold and its commit |"
+  echo "|---|---|---|---|"
+  ids_row "new ids, one a key" 'user:{key}' "${IDS:-300000}"
+  ids_row "new ids on one key" 'user' 50000
+  echo
+}
+
 growth() {
   start_limitdb
   local i json
@@ -231,7 +275,7 @@ minutes=${CHURN_MINUTES:-30}
 (($#)) || set -- latency light memory growth expiry
 for part in "$@"; do
   case $part in
-  latency | light | memory | holds | growth | expiry | churn) "$part" ;;
+  latency | light | memory | holds | ids | growth | expiry | churn) "$part" ;;
   *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2 && exit 2 ;;
   esac
 done

@@ -380,22 +380,20 @@ func (s Set) rewrite(w *Edit, now int64, c *changes) {
 		return
 	}
 	known, queued, size := 0, 0, 0
-	count := func(e *Entry) {
-		if known++; e.Status == Returning {
-			queued++
-		}
-		size += entrySize + len(e.ID) + len(e.Limit)
-	}
 	var e Entry
 	if s.Valid() {
-		for from := s.walk(); from.next(&e); {
-			if e.Forgotten() > now {
-				count(&e)
+		for from := s.walk(); from.nextKnown(now, nil); {
+			if known++; from.status == Returning {
+				queued++
 			}
+			size += from.size
 		}
 	}
 	if c.more != nil {
-		count(c.more)
+		if known++; c.more.Status == Returning {
+			queued++
+		}
+		size += entrySize + len(c.more.ID) + len(c.more.Limit)
 	}
 	log, room := max(minLog, bits.Len(uint(known*12/7))), 0
 	if queued > 0 {
@@ -410,15 +408,16 @@ func (s Set) rewrite(w *Edit, now int64, c *changes) {
 	binary.LittleEndian.PutUint64(n.s[voidAt:], uint64(c.void))
 	binary.LittleEndian.PutUint64(n.s[seedAt:], c.seed)
 	if s.Valid() {
-		for from := s.walk(); from.next(&e); {
-			if e.Forgotten() > now {
-				c.of(now, &e)
-				n.add(&e)
+		for from := s.walk(); from.nextKnown(now, &e); {
+			var raw []byte
+			if c.of(now, &e); c.back == nil && !from.compact {
+				raw = s[e.at : e.at+from.size]
 			}
+			n.add(&e, raw)
 		}
 	}
 	if c.more != nil {
-		n.add(c.more)
+		n.add(c.more, nil)
 	}
 	w.whole(n.end())
 }
@@ -430,13 +429,19 @@ type rewriting struct {
 	count, live, queued int
 }
 
-func (n *rewriting) add(e *Entry) {
-	if e.Forgotten() <= n.now {
+// add adds an entry unless it is forgotten. raw is how it was written before; nil for one that was not, or has changed.
+func (n *rewriting) add(e *Entry, raw []byte) {
+	over := e.Forgotten()
+	if over <= n.now {
 		return
 	}
 	at := len(n.s)
-	n.s = appendEntry(n.s, e)
-	n.expires = max(n.expires, e.Forgotten())
+	if raw != nil {
+		n.s = append(n.s, raw...)
+	} else {
+		n.s = appendEntry(n.s, e)
+	}
+	n.expires = max(n.expires, over)
 	if n.count++; e.Live(n.now) {
 		n.live++
 	}

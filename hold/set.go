@@ -211,6 +211,8 @@ type walk struct {
 	compact bool
 	base    int64  // of a compact set
 	limit   []byte // the last entry's
+	size    int    // of the entry that nextKnown has found
+	status  Status // of it
 }
 
 func (s Set) walk() walk {
@@ -231,6 +233,41 @@ func (w *walk) next(e *Entry) bool {
 	}
 	w.at += size
 	return size > 0
+}
+
+// nextKnown finds the next entry that is known at now, and reads it unless e is nil.
+func (w *walk) nextKnown(now int64, e *Entry) bool {
+	var own Entry
+	if e == nil {
+		e = &own
+	}
+	for w.compact {
+		from := w.at
+		if !w.next(e) {
+			return false
+		}
+		if e.Forgotten() > now {
+			w.size, w.status = w.at-from, e.Status
+			return true
+		}
+	}
+	for len(w.s)-w.at >= entrySize {
+		b := w.s[w.at:]
+		until, rest := int64(binary.LittleEndian.Uint64(b[untilAt:])), int64(binary.LittleEndian.Uint64(b[restAt:]))<<16>>16
+		at, size := w.at, entrySize+int(b[idAt])+int(b[limitLenAt])
+		if w.status = Status(b[statusAt]); until+rest > now || rest > 0 && until+rest < until || w.status == Returning {
+			if w.s.read(at, e) == 0 {
+				return false
+			}
+			if w.at += size; e.Forgotten() > now {
+				w.size = size
+				return true
+			}
+			continue
+		}
+		w.at += size
+	}
+	return false
 }
 
 // Each yields the entries that are known at now, in the order in which they came.
