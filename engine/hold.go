@@ -8,6 +8,7 @@ import (
 
 	"limitdb/engine/table"
 	"limitdb/hold"
+	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -114,6 +115,18 @@ func editSet(t *Txn, at int, w *hold.Edit, must bool) (err error) {
 	}
 	it.Must = must
 	return err
+}
+
+// appendSplices appends what an edit replaces, for the journal.
+func appendSplices(b []byte, w *hold.Edit) []byte {
+	for _, p := range w.Splices {
+		del := len(p.Ins)
+		if p.End {
+			del = 0
+		}
+		b = journal.AppendSplice(b, p.At, del, p.Ins)
+	}
+	return b
 }
 
 // hold is Take for a request that is held.
@@ -300,6 +313,7 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, dry bool, s *S
 	if err := limit.Unpack(e.Limit, &t.e.zones, &s.Limit); err != nil {
 		return err
 	}
+	actual = s.costs(&e, actual)
 	if err := t.items[at].charge(&e, actual, set.Void(), dry, s); err != nil || dry {
 		return err
 	}
@@ -337,12 +351,11 @@ func tellSettled(it *item, e *hold.Entry, s *Settlement) error {
 	return err
 }
 
-// charge brings what an entry has taken to what it has cost; less than 0 means the estimate. If dry is set it only says what that
-// comes to.
+// charge brings what an entry has taken to what it has cost. If dry is set it only says what that comes to.
 func (it *item) charge(e *hold.Entry, actual, void int64, dry bool, s *Settlement) error {
 	t := it.t
 	if !isFor(it, &s.Limit) {
-		s.Charged = max(0, costOf(e, actual)-e.Amount) // nothing holds it any longer
+		s.Charged = max(0, actual-e.Amount) // nothing holds it any longer
 		s.Over = s.Charged
 		return nil
 	}
@@ -364,21 +377,21 @@ func (it *item) charge(e *hold.Entry, actual, void int64, dry bool, s *Settlemen
 	return nil
 }
 
-// costOf returns what an entry has cost; actual is less than 0 for its estimate.
-func costOf(e *hold.Entry, actual int64) int64 {
-	switch {
-	case actual >= 0:
-		return actual
-	case e.Status == hold.Returned:
-		return e.Back
+// costs notes the estimate of an entry and what it has cost, and returns that; actual is less than 0 for the estimate.
+func (s *Settlement) costs(e *hold.Entry, actual int64) int64 {
+	if s.Estimate = e.Amount; e.Status == hold.Returned {
+		s.Estimate = e.Back
 	}
-	return e.Amount
+	if s.Actual = actual; actual < 0 {
+		s.Actual = s.Estimate
+	}
+	return s.Actual
 }
 
-// settleState brings what an entry has taken from the state of a key to what it has cost, as costOf says, and returns the next
+// settleState brings what an entry has taken from the state of a key to what it has cost, and returns the next
 // state, nil if it stays. there is whether the key is there, and void the time of its last reset.
 func settleState(state []byte, there bool, e *hold.Entry, actual, void, now int64, dst []byte, s *Settlement) (next []byte, err error) {
-	more := costOf(e, actual) - e.Amount
+	more := actual - e.Amount
 	if more > 0 {
 		if err := limit.Peek(&s.Limit, state, now, 0, &s.Decision); err != nil {
 			return nil, err

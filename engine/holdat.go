@@ -3,7 +3,6 @@ package engine
 import (
 	"limitdb/engine/table"
 	"limitdb/hold"
-	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -24,7 +23,7 @@ func (e *Engine) HoldAt(place Place, now int64, key []byte, l *limit.Limit, cost
 	if cost > 0 && r.List == nil {
 		s := e.shardOf(h)
 		s.mu.Lock()
-		err := s.hold(now, h, key, l, cost, r, d, &e.core)
+		err := holdIn(s, now, h, key, l, cost, r, d, &e.core)
 		s.mu.Unlock()
 		if err != errBehind {
 			return err
@@ -57,7 +56,7 @@ func (e *Engine) settleAt(place Place, now int64, key, id []byte, actual int64, 
 	}
 	s := e.shardOf(h)
 	s.mu.Lock()
-	err := s.settle(now, h, key, id, actual, as, out, &e.core)
+	err := settleIn(s, now, h, key, id, actual, as, out, &e.core)
 	s.mu.Unlock()
 	if err != errBehind {
 		return err
@@ -116,8 +115,8 @@ func (p *couple) open(l *limit.Limit) (err error) {
 	return err
 }
 
-// hold is HoldAt in the key's shard, which is locked. The error errBehind leaves the decision to a step.
-func (s *shard) hold(now int64, h uint64, key []byte, l *limit.Limit, cost int64, r *Hold, d *limit.Decision, e *core) error {
+// holdIn is HoldAt in the key's shard, which is locked. The error errBehind leaves the decision to a step.
+func holdIn(s *shard, now int64, h uint64, key []byte, l *limit.Limit, cost int64, r *Hold, d *limit.Decision, e *core) error {
 	id, o := r.ID, r.Once
 	if o != nil {
 		o.Again, id = false, o.ID
@@ -126,7 +125,7 @@ func (s *shard) hold(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 	if known, err := p.find(s, now, h, key, id); known || err != nil {
 		return errBehind
 	}
-	entry, ok := r.entry(p.now, s.askedOf(l, o))
+	entry, ok := r.entry(p.now, s.short.askedOf(l, o))
 	if !ok || !p.set.Takes(&entry) {
 		return errBehind
 	}
@@ -159,30 +158,30 @@ func (s *shard) hold(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 }
 
 // askedOf returns what the entry of a request under l, which may count once, says of what was asked for.
-func (s *shard) askedOf(l *limit.Limit, o *Once) []byte {
+func (w *shortWay) askedOf(l *limit.Limit, o *Once) []byte {
 	if o != nil {
-		s.short.packs, s.short.packed = limit.Limit{}, o.appendAsked(s.short.packed[:0])
-	} else if s.short.packs != *l || len(s.short.packed) == 0 { // nearly all are the same
-		s.short.packs, s.short.packed = *l, limit.Pack(s.short.packed[:0], l)
+		w.packs, w.packed = limit.Limit{}, o.appendAsked(w.packed[:0])
+	} else if w.packs != *l || len(w.packed) == 0 { // nearly all are the same
+		w.packs, w.packed = *l, limit.Pack(w.packed[:0], l)
 	}
-	return s.short.packed
+	return w.packed
 }
 
 // unpack is limit.Unpack. Nearly all limits are the same.
-func (s *shard) unpack(b []byte, zones *limit.Zones, l *limit.Limit) error {
-	if len(b) > 0 && string(b) == string(s.short.unpacked) {
-		*l = s.short.unpacks
+func (w *shortWay) unpack(b []byte, zones *limit.Zones, l *limit.Limit) error {
+	if len(b) > 0 && string(b) == string(w.unpacked) {
+		*l = w.unpacks
 		return nil
 	}
 	err := limit.Unpack(b, zones, l)
 	if err == nil {
-		s.short.unpacks, s.short.unpacked = *l, append(s.short.unpacked[:0], b...)
+		w.unpacks, w.unpacked = *l, append(w.unpacked[:0], b...)
 	}
 	return err
 }
 
-// settle is SettleAt and GiveUpAt in the key's shard, which is locked. The error errBehind leaves it to a step.
-func (s *shard) settle(now int64, h uint64, key, id []byte, actual int64, as hold.Status, out *Settlement, e *core) error {
+// settleIn is SettleAt and GiveUpAt in the key's shard, which is locked. The error errBehind leaves it to a step.
+func settleIn(s *shard, now int64, h uint64, key, id []byte, actual int64, as hold.Status, out *Settlement, e *core) error {
 	var p couple
 	known, err := p.find(s, now, h, key, id)
 	if !known || err != nil || p.known.Settled() || p.known.Status == hold.Once {
@@ -190,10 +189,10 @@ func (s *shard) settle(now int64, h uint64, key, id []byte, actual int64, as hol
 	}
 	entry := &p.known
 	*out = Settlement{}
-	if s.unpack(entry.Limit, &e.zones, &out.Limit) != nil || p.open(&out.Limit) != nil {
+	if s.short.unpack(entry.Limit, &e.zones, &out.Limit) != nil || p.open(&out.Limit) != nil {
 		return errBehind
 	}
-	next, err := settleState(p.state, p.key.Found(), entry, actual, p.set.Void(), p.now, s.next[:0], out)
+	next, err := settleState(p.state, p.key.Found(), entry, out.costs(entry, actual), p.set.Void(), p.now, s.next[:0], out)
 	if err != nil {
 		return err
 	}
@@ -278,16 +277,4 @@ func (p *couple) storeSet(must bool) (err error) {
 		c.change(&p.beside, limit.HOLDS, w.Head, before, until, c.splices, before+w.More())
 	}
 	return err
-}
-
-// appendSplices appends what an edit replaces, for the journal.
-func appendSplices(b []byte, w *hold.Edit) []byte {
-	for _, p := range w.Splices {
-		del := len(p.Ins)
-		if p.End {
-			del = 0
-		}
-		b = journal.AppendSplice(b, p.At, del, p.Ins)
-	}
-	return b
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"limitdb/engine/table"
+	"limitdb/hold"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -136,4 +137,12 @@ func (e Recovery) Tidy() {
 // decision.
 func (e Recovery) AssumeUsedUp(then int64) {
 	e.eachShard(func(s *shard) { s.usedUp = then })
+}
+
+// Sound returns an error for the state of a record of holds that cannot be read. Those of other kinds are found out when they are used.
+func Sound(kind byte, state []byte) error {
+	if limit.Kind(kind) == limit.HOLDS {
+		return hold.Set(state).Check()
+	}
+	return nil
 }

@@ -51,12 +51,12 @@ const (
 func (s Set) compact() bool { return len(s) > formAt && s[formAt]&isCompact != 0 }
 
 // compactHead returns the size of what comes before the entries.
-func (s Set) compactHead() int {
+func compactHead(s Set) int {
 	f := int(s[formAt])
 	return formAt + 1 + 8*(f&hasBase) + 4*(f&hasVoid)
 }
 
-func (s Set) base() int64 {
+func baseOf(s Set) int64 {
 	if s[formAt]&hasBase != 0 {
 		return int64(binary.LittleEndian.Uint64(s[formAt+1:]))
 	}
@@ -88,7 +88,7 @@ func appendNumber(b []byte, n int64, size int) []byte {
 }
 
 // readCompact reads the entry at an offset; its size is 0 if there is none. before is the limit of the entry before.
-func (s Set) readCompact(at int, base int64, before []byte, e *Entry) (size int) {
+func readCompact(s Set, at int, base int64, before []byte, e *Entry) (size int) {
 	if len(s)-at < compactEntry {
 		return 0
 	}
@@ -166,20 +166,20 @@ func appendCompact(b []byte, e *Entry, base int64, before []byte, least int) []b
 func (e *Entry) fits() bool { return len(e.Limit) <= maxPiece }
 
 // findCompact finds an id, known or not.
-func (s Set) findCompact(id []byte, e *Entry) (ok bool) {
+func findCompact(s Set, id []byte, e *Entry) (ok bool) {
 	own := 0 // the last entry that has a limit of its own
-	for at := s.compactHead(); len(s)-at >= compactEntry; {
+	for at := compactHead(s); len(s)-at >= compactEntry; {
 		n := int(s[at])
 		to := at + compactEntry + n
 		if s[at+2]&sameLimit == 0 {
 			own = at
 		}
 		if n == len(id) && to <= len(s) && string(s[at+compactEntry:to]) == string(id) {
-			base := s.base()
-			if own != at && (own == 0 || s.readCompact(own, base, nil, e) == 0) {
+			base := baseOf(s)
+			if own != at && (own == 0 || readCompact(s, own, base, nil, e) == 0) {
 				return false
 			}
-			return s.readCompact(at, base, e.Limit, e) > 0
+			return readCompact(s, at, base, e.Limit, e) > 0
 		}
 		at = to + int(s[at+1])
 	}
@@ -187,7 +187,7 @@ func (s Set) findCompact(id []byte, e *Entry) (ok bool) {
 }
 
 // addCompact is Add for a compact set in which no entry is to be dropped. It reports whether there is one.
-func (s Set) addCompact(w *Edit, now int64, e *Entry) bool {
+func addCompact(s Set, w *Edit, now int64, e *Entry) bool {
 	var old Entry
 	n, expires, from := 0, e.Forgotten(), s.walk()
 	for from.next(&old) {
@@ -204,16 +204,16 @@ func (s Set) addCompact(w *Edit, now int64, e *Entry) bool {
 	if e.Status == Returning {
 		form |= returning
 	}
-	b := s.beginCompact(w, expires, form, from.base, s.Void())
-	b = append(b, s[s.compactHead():]...)
+	b := beginCompact(s, w, expires, form, from.base, s.Void())
+	b = append(b, s[compactHead(s):]...)
 	w.whole(appendCompact(b, e, from.base, from.limit, 0))
 	return true
 }
 
 // beginCompact begins a compact set in the room of w.
-func (s Set) beginCompact(w *Edit, expires int64, form byte, base, void int64) []byte {
+func beginCompact(s Set, w *Edit, expires int64, form byte, base, void int64) []byte {
 	b := binary.LittleEndian.AppendUint64(w.room[:0], uint64(expires))
-	b = binary.LittleEndian.AppendUint32(b, s.revision()+1)
+	b = binary.LittleEndian.AppendUint32(b, revisionOf(s)+1)
 	if b = append(b, form); form&hasBase != 0 {
 		b = binary.LittleEndian.AppendUint64(b, uint64(base))
 	}
@@ -224,8 +224,8 @@ func (s Set) beginCompact(w *Edit, expires int64, form byte, base, void int64) [
 }
 
 // isOne reports whether a compact set has one entry.
-func (s Set) isOne() bool {
-	at := s.compactHead()
+func isOne(s Set) bool {
+	at := compactHead(s)
 	return len(s)-at >= compactEntry && at+compactEntry+int(s[at])+int(s[at+1]) == len(s)
 }
 
@@ -239,12 +239,12 @@ func writeOne(w *Edit, s Set, e *Entry, void int64) {
 		form |= hasVoid
 	}
 	expires := e.Forgotten()
-	b := s.beginCompact(w, expires, form, 0, void)
+	b := beginCompact(s, w, expires, form, 0, void)
 	w.whole(appendCompact(b, e, expires, nil, len(s)-len(b)-compactEntry-len(e.ID)-len(e.Limit)))
 }
 
 // rewriteCompact is rewrite if what is known is few. It reports whether it is.
-func (s Set) rewriteCompact(w *Edit, now int64, c *changes) bool {
+func rewriteCompact(s Set, w *Edit, now int64, c *changes) bool {
 	var all [few]Entry
 	n, form, expires := 0, byte(isCompact), int64(never)
 	add := func(e *Entry) bool {
@@ -263,7 +263,7 @@ func (s Set) rewriteCompact(w *Edit, now int64, c *changes) bool {
 		return true
 	}
 	if s.Valid() {
-		if !s.compact() && !s.isFew(now) { // known before anyone is told of what goes back
+		if !s.compact() && !isFew(s, now) { // known before anyone is told of what goes back
 			return false
 		}
 		var e Entry
@@ -287,7 +287,7 @@ func (s Set) rewriteCompact(w *Edit, now int64, c *changes) bool {
 	if c.void != never {
 		form |= hasVoid
 	}
-	b := s.beginCompact(w, expires, form, 0, c.void)
+	b := beginCompact(s, w, expires, form, 0, c.void)
 	var before []byte
 	for i := range all[:n] {
 		b = appendCompact(b, &all[i], expires, before, 0)
@@ -298,7 +298,7 @@ func (s Set) rewriteCompact(w *Edit, now int64, c *changes) bool {
 }
 
 // isFew reports whether what is known of a long set is few.
-func (s Set) isFew(now int64) bool {
+func isFew(s Set, now int64) bool {
 	n, fit := 0, true
 	s.Each(now, func(e *Entry) bool {
 		n++

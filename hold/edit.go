@@ -73,11 +73,11 @@ func (w *Edit) Apply(s []byte) []byte {
 func (w *Edit) begin(s Set, expires int64) {
 	w.Whole, w.Splices, w.bytes = nil, w.Splices[:0], w.bytes[:0]
 	w.Head = binary.LittleEndian.AppendUint64(w.Head[:0], uint64(max(expires, s.expires())))
-	w.Head = binary.LittleEndian.AppendUint32(w.Head, s.revision()+1)
+	w.Head = binary.LittleEndian.AppendUint32(w.Head, revisionOf(s)+1)
 }
 
-// revision returns the revision of a set, 0 of none. Each edit makes it higher.
-func (s Set) revision() uint32 {
+// revisionOf returns the revision of a set, 0 of none. Each edit makes it higher.
+func revisionOf(s Set) uint32 {
 	if len(s) < headSize {
 		return 0
 	}
@@ -102,7 +102,7 @@ func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 	case !s.Valid() && e.fits() && e.Forgotten() > now:
 		writeOne(w, nil, e, never)
 		return nil
-	case s.compact() && s.addCompact(w, now, e):
+	case s.compact() && addCompact(s, w, now, e):
 		return nil
 	case !s.takes(e):
 		return s.anew(w, now, e, seed)
@@ -135,7 +135,9 @@ func (s Set) takes(e *Entry) bool {
 }
 
 // Takes reports whether Add adds an entry without looking for those that might go, whatever its id is.
-func (s Set) Takes(e *Entry) bool { return !s.Valid() || s.compact() || s.count() < MaxLive || s.takes(e) }
+func (s Set) Takes(e *Entry) bool {
+	return !s.Valid() || s.compact() || s.count() < MaxLive || s.takes(e)
+}
 
 // push puts the entry that comes at the end, and is over at until, on the heap.
 func (s Set) push(w *Edit, until int64) {
@@ -168,7 +170,7 @@ func (s Set) over(at int) int64 { return int64(binary.LittleEndian.Uint64(s[at+u
 // Change makes w the edit that gives the entry e, which Find has returned, another status, Rest, Back and Amount.
 func (s Set) Change(w *Edit, now int64, e *Entry) {
 	if s.compact() {
-		if s.Valid() && s.isOne() {
+		if s.Valid() && isOne(s) {
 			writeOne(w, s, e, s.Void())
 		} else {
 			s.rewrite(w, now, &changes{instead: e, void: s.Void()})
@@ -230,7 +232,7 @@ func (s Set) Next(now int64) (due int64, ok bool) {
 // heap may have been settled, so others may still be Due.
 func (s Set) Return(w *Edit, now int64, one bool, back func(e *Entry)) {
 	if s.compact() || !one && s.due(now, 0, 0, s.count()/16+few) > s.count()/16+few {
-		s.rewrite(w, now, &changes{back: back, void: s.Void(), seed: s.seed()})
+		s.rewrite(w, now, &changes{back: back, void: s.Void(), seed: seedOf(s)})
 		return
 	}
 	w.begin(s, never)
@@ -355,8 +357,8 @@ type changes struct {
 	seed    uint64 // of the index, if there is none yet
 }
 
-// seed returns the seed of the index, 0 without one.
-func (s Set) seed() uint64 {
+// seedOf returns the seed of the index, 0 without one.
+func seedOf(s Set) uint64 {
 	if s.compact() {
 		return 0
 	}
@@ -376,7 +378,7 @@ func (c *changes) of(now int64, e *Entry) {
 
 // rewrite makes w a new set without what is forgotten at now.
 func (s Set) rewrite(w *Edit, now int64, c *changes) {
-	if s.rewriteCompact(w, now, c) {
+	if rewriteCompact(s, w, now, c) {
 		return
 	}
 	known, queued, size := 0, 0, 0
@@ -402,7 +404,7 @@ func (s Set) rewrite(w *Edit, now int64, c *changes) {
 	head := setSize + 4<<log + 4*room
 	n := rewriting{now: now, expires: never, s: slices.Grow(Set(w.room[:0]), head+size)[:head]}
 	clear(n.s)
-	binary.LittleEndian.PutUint32(n.s[headSize-4:], s.revision()+1)
+	binary.LittleEndian.PutUint32(n.s[headSize-4:], revisionOf(s)+1)
 	n.s[logAt] = byte(log)
 	binary.LittleEndian.PutUint32(n.s[roomAt:], uint32(room))
 	binary.LittleEndian.PutUint64(n.s[voidAt:], uint64(c.void))

@@ -10,7 +10,7 @@ const MaxList = 1 << 16
 
 // MakeList makes w a list in place of s. Of e, all but ID and Limit count; text has at most MaxList bytes.
 func (s Set) MakeList(w *Edit, e Entry, text []byte) {
-	b := s.beginCompact(w, e.Forgotten(), isCompact, 0, 0)
+	b := beginCompact(s, w, e.Forgotten(), isCompact, 0, 0)
 	for i := range len(text)/maxPiece + 1 {
 		piece := text[:min(len(text), maxPiece)]
 		text = text[len(piece):]

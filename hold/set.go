@@ -122,7 +122,7 @@ const (
 // when they are read.
 func (s Set) Valid() bool {
 	if s.compact() {
-		return len(s) >= s.compactHead()
+		return len(s) >= compactHead(s)
 	}
 	return len(s) >= setSize && s[formAt] == 0 && s[logAt] >= minLog && s[logAt] <= maxLog && s.room() <= most &&
 		s.entries() <= len(s) && s.queued() <= s.room()
@@ -164,7 +164,7 @@ func (s Set) Void() int64 {
 	case !s.compact():
 		return int64(binary.LittleEndian.Uint64(s[voidAt:]))
 	case s[formAt]&hasVoid != 0:
-		return int64(binary.LittleEndian.Uint64(s[s.compactHead()-8:]))
+		return int64(binary.LittleEndian.Uint64(s[compactHead(s)-8:]))
 	}
 	return never
 }
@@ -217,7 +217,7 @@ type walk struct {
 
 func (s Set) walk() walk {
 	if s.compact() {
-		return walk{s: s, at: s.compactHead(), compact: true, base: s.base()}
+		return walk{s: s, at: compactHead(s), compact: true, base: baseOf(s)}
 	}
 	return walk{s: s, at: s.entries()}
 }
@@ -226,7 +226,7 @@ func (s Set) walk() walk {
 func (w *walk) next(e *Entry) bool {
 	size := 0
 	if w.compact {
-		size = w.s.readCompact(w.at, w.base, w.limit, e)
+		size = readCompact(w.s, w.at, w.base, w.limit, e)
 		w.limit = e.Limit
 	} else if w.at < len(w.s) {
 		size = w.s.read(w.at, e)
@@ -289,7 +289,7 @@ func (s Set) Find(now int64, id []byte, e *Entry) (ok bool) {
 	case !s.Valid():
 		return false
 	case s.compact():
-		return s.findCompact(id, e) && e.Forgotten() > now
+		return findCompact(s, id, e) && e.Forgotten() > now
 	}
 	at := s.place(id, e)
 	return at > 0 && binary.LittleEndian.Uint32(s[at:]) != 0 && e.Forgotten() > now

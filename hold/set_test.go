@@ -112,7 +112,7 @@ func alike(a, b Entry) bool {
 		a.Rest == b.Rest && a.Back == b.Back && a.Amount == b.Amount
 }
 
-func seedOf() uint64 {
+func testSeed() uint64 {
 	s, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
 	return s
 }
@@ -121,7 +121,7 @@ func seedOf() uint64 {
 //
 //test:norace
 func TestSetModel(t *testing.T) {
-	seed := seedOf()
+	seed := testSeed()
 	var seen [statuses]int
 	wholes, edits, ends := 0, 0, 0
 	for round := range uint64(300) {

@@ -129,7 +129,8 @@ func BenchmarkHolds(b *testing.B) {
 		apart time.Duration // of two operations
 	}{{"keys", 10_000, 10_000, 7 * time.Millisecond}, {"one", 1, 16_384, 15 * time.Millisecond}} {
 		for _, op := range []struct{ name, text string }{
-			{"take", "RL.TAKE %[1]s " + most}, {"once", "RL.TAKE %[1]s " + most + " ONCE %[2]s"},
+			{"take", "RL.TAKE %[1]s " + most},
+			{"once", "RL.TAKE %[1]s " + most + " ONCE %[2]s"},
 			{"pair", "RL.HOLD %[1]s " + most + " TTL 1m ID %[2]s|RL.COMMIT %[1]s ID %[2]s COST 5"},
 		} {
 			for _, depth := range []int{1, 16, 64} {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"limitdb/cmd/limitdb/serve"
+	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/replication"
 )
@@ -15,7 +16,7 @@ import (
 // checkNode checks the directory of a node of a cluster.
 func checkNode(dir string) (*findings, error) {
 	r, err := replication.Check(replication.CheckOptions{
-		Dir: dir, Known: serve.Loads, Sound: serve.Sound, Clock: replication.Clock{Wall: clock.NewReal().Wall, Boot: clock.SystemBoot()},
+		Dir: dir, Known: serve.Loads, Sound: engine.Sound, Clock: replication.Clock{Wall: clock.NewReal().Wall, Boot: clock.SystemBoot()},
 	})
 	if err != nil {
 		return nil, err

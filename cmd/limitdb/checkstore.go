@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"limitdb/cmd/limitdb/serve"
+	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/persistence"
 )
 
 func storeOptions(dir string) persistence.CheckOptions {
-	return persistence.CheckOptions{Dir: dir, Known: serve.Loads, Sound: serve.Sound, Boot: clock.SystemBoot()}
+	return persistence.CheckOptions{Dir: dir, Known: serve.Loads, Sound: engine.Sound, Boot: clock.SystemBoot()}
 }
 
 // checkStore checks the directory of a standalone server.

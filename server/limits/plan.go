@@ -55,7 +55,13 @@ func takeHeld(c *call, p *request.Plan, key []byte) bool {
 		err = e.HoldAt(c.Place, c.Now, key, &p.Limit, p.Cost, own.holds(p), &own.d)
 	}
 	own.reply(c, p, c.Keyspace(), key, &own.d, p.Cost, err)
-	if err == nil && own.tells(p) && (own.d.Limited || c.Decisions != nil) {
+	switch {
+	case err != nil:
+	case p.Settles():
+		if s := settlementOf(c, key, p.OnceID, p.Op == request.Cancel, "", &own.settled); s != nil {
+			s.Happen(c)
+		}
+	case own.tells(p) && (own.d.Limited || c.Decisions != nil):
 		tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &own.d)
 	}
 	own.hold.ID, own.once.ID = nil, nil
@@ -219,6 +225,9 @@ func (p *planned) tell(c *call, keys handler.Keyspace, key []byte, d *limit.Deci
 	if err == nil && p.tells(&p.Plan) {
 		p.key[0], p.d = key, *d // which may be a copy that the engine has made
 		note(c, key, d, p)
+	}
+	if err == nil && p.Settles() {
+		NoteSettled(c, key, p.OnceID, p.Op == request.Cancel, "", &p.settled)
 	}
 	p.reply(c, &p.Plan, keys, key, d, granted, err)
 }

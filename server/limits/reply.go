@@ -94,13 +94,18 @@ func (s *settlement) Happen(c *call) { c.Decisions.Settle((*decisionlog.Settleme
 
 // NoteSettled has the log of decisions, if there is one, told of how the hold of a key was settled. rule is that of a caller, or "".
 func NoteSettled(c *call, key, id []byte, cancels bool, rule string, s *engine.Settlement) {
-	if c.Decisions == nil || s.Again || s.Limit.Algorithm == 0 || !c.Decisions.Wants(key) { // or nothing was held
-		return
-	}
-	if !c.Then(noteSize, &settlement{
-		Time: c.Now, Key: key, ID: id, Cancels: cancels, Estimate: s.Estimate, Actual: s.Actual, Charged: s.Charged, Over: s.Over, Rule: rule,
-	}) {
+	if told := settlementOf(c, key, id, cancels, rule, s); told != nil && !c.Then(noteSize, told) {
 		c.Decisions.Drop()
+	}
+}
+
+// settlementOf returns what NoteSettled tells of; nil for nothing.
+func settlementOf(c *call, key, id []byte, cancels bool, rule string, s *engine.Settlement) *settlement {
+	if c.Decisions == nil || s.Again || s.Limit.Algorithm == 0 || !c.Decisions.Wants(key) { // or nothing was held
+		return nil
+	}
+	return &settlement{
+		Time: c.Now, Key: key, ID: id, Cancels: cancels, Estimate: s.Estimate, Actual: s.Actual, Charged: s.Charged, Over: s.Over, Rule: rule,
 	}
 }
 

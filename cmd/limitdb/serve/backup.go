@@ -15,7 +15,7 @@ import (
 	"time"
 
 	stored "limitdb/cmd/limitdb/backups"
-	"limitdb/hold"
+	"limitdb/engine"
 	"limitdb/internal/disk"
 	"limitdb/observe"
 	"limitdb/persistence"
@@ -324,7 +324,7 @@ func CheckBackup(dir string) (c Checked, err error) {
 		if err := replication.FillBackup(raft); err != nil {
 			return c, err
 		}
-		r, err := replication.Check(replication.CheckOptions{Dir: raft, Known: Loads, Sound: Sound})
+		r, err := replication.Check(replication.CheckOptions{Dir: raft, Known: Loads, Sound: engine.Sound})
 		if err == nil && len(r.Problems) > 0 {
 			err = errors.New(r.Problems[0])
 		}
@@ -337,7 +337,7 @@ func CheckBackup(dir string) (c Checked, err error) {
 		}
 		return c, nil
 	}
-	r, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: Loads, Sound: Sound})
+	r, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: Loads, Sound: engine.Sound})
 	if err == nil && len(r.Problems) > 0 {
 		err = r.Problems[0]
 	}
@@ -353,14 +353,6 @@ func CheckBackup(dir string) (c Checked, err error) {
 // Loads reports whether this version can load states of a kind.
 func Loads(kind byte) bool {
 	return state.Kind(kind).Written()
-}
-
-// Sound returns an error for a state of holds that cannot be read.
-func Sound(kind byte, s []byte) error {
-	if state.Kind(kind) == state.HOLDS {
-		return hold.Set(s).Check()
-	}
-	return nil
 }
 
 // pruneBackups removes the oldest scheduled backups but for some.
