@@ -373,3 +373,26 @@ func TestLiveIsNeverTooFew(t *testing.T) {
 		t.Errorf("%d of 20 are counted", s.live())
 	}
 }
+
+// TestCheck checks that a set whose entries do not fill it is found.
+func TestCheck(t *testing.T) {
+	for _, n := range []int{1, few, few + 1} {
+		var s Set
+		var w Edit
+		for i := range n {
+			e := Entry{ID: fmt.Appendf(nil, "%d", i), Until: 1e18, Rest: 1e9, Back: 1e18 + 7, Limit: []byte("limit")}
+			if err := s.Add(&w, 1, &e, 7); err != nil {
+				t.Fatal(err)
+			}
+			s = w.apply(t, s)
+		}
+		if err := s.Check(); err != nil {
+			t.Errorf("%d entries: %v", n, err)
+		}
+		for _, damaged := range []Set{nil, s[:12], s[:len(s)-1], append(bytes.Clone(s), 0), append(bytes.Clone(s[:len(s)-20]), bytes.Repeat([]byte{0xff}, 20)...)} {
+			if damaged.Check() == nil {
+				t.Errorf("%d entries: %x passes", n, damaged)
+			}
+		}
+	}
+}

@@ -3,8 +3,10 @@ package persistence
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"limitdb/internal/disk/disktest"
@@ -69,6 +71,20 @@ func TestCheckTellsWhatIsThere(t *testing.T) {
 }
 
 // The repaired copy has what can be read of a damaged directory, and nothing else.
+// A state that cannot be read is a problem.
+func TestCheckLooksAtStates(t *testing.T) {
+	looked := 0
+	rep, err := Check(CheckOptions{Dir: "testdata/format1", Sound: func(byte, []byte) error {
+		if looked++; looked == 3 {
+			return errors.New("it is damaged")
+		}
+		return nil
+	}})
+	if err != nil || len(rep.Problems) != 1 || !strings.Contains(rep.Problems[0].Error(), "it is damaged") {
+		t.Errorf("%v, %+v", err, rep)
+	}
+}
+
 func TestRepairIntoACopy(t *testing.T) {
 	im := makeImage(t, 16<<10, true, 1000)
 	last := im.states[len(im.states)-1]
