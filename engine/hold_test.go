@@ -572,3 +572,33 @@ func holdWithoutMemory(t *testing.T, policy Policy) {
 		}
 	}
 }
+
+// TestShortWayGivesBackFirst checks that what is to go back is given back before the short way decides or settles.
+func TestShortWayGivesBackFirst(t *testing.T) {
+	e := New(Options{Shards: 1})
+	defer e.Close()
+	l, err := limit.Parse("FIXED 10/d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, key := int64(1.7e18), []byte("tenant")
+	held := func(id string, cost int64, returns bool) bool {
+		var d limit.Decision
+		if err := e.HoldAt(0, now, key, &l, cost, &Hold{ID: []byte(id), TTL: 1e9, Returns: returns}, &d); err != nil {
+			t.Fatal(id, err)
+		}
+		return !d.Limited
+	}
+	if !held("first", 10, true) || held("second", 1, false) {
+		t.Fatal("the first must take all")
+	}
+	now += 1e9
+	if !held("third", 8, true) {
+		t.Error("the third is denied, although the first has gone back")
+	}
+	now += 1e9
+	var s Settlement
+	if err := e.SettleAt(0, now, key, []byte("third"), 3, &s); err != nil || s.Charged != 3 || s.Decision.Remaining != 7 {
+		t.Errorf("the third was settled when it had gone back: %+v, %v", s, err)
+	}
+}
