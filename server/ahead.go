@@ -78,6 +78,7 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	if at == 0 {
 		return args, nil, false
 	}
+	p.OnceID = nil // of an earlier command
 	switch {
 	case cmd.Plan == nil || cmd.Plan(&s.srv.parts.Zones, args, p) != "":
 		a.words = append(a.words, args...) // the slices, not the bytes

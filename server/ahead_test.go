@@ -42,6 +42,8 @@ func pipelineLines() []string {
 		"SUBSCRIBE ch", "UNSUBSCRIBE ch", "CONFIG SET slowlog-log-slower-than 0", "CONFIG SET slowlog-log-slower-than 10000",
 		"RL.TAKE a GCRA 5/m COST 2 WAIT 20s", "RL.TAKE b GCRA 5/m COST 4 wait 1h", "RL.LEASE l 1 10s ID a", "RL.LEASE l 1 10s ID b WAIT 15s",
 		"RL.RELEASE l ID b", "RL.HOLDERS l",
+		"RL.HOLD a GCRA 50/m COST 3 TTL 10s ID x", "RL.HOLD b GCRA 50/m TTL 10s ID x COST 3", "RL.HOLD a GCRA 50/m TTL 10s ID COST COST 5", "RL.HOLD a GCRA 50/m TTL 10h ID x", "RL.HOLD a GCRA 5/m COST 4 TTL 10s ID x WAIT 5s",
+		"RL.COMMIT a ID x COST 2", "RL.COMMIT b COST 2 ID x", "RL.COMMIT a ID x", "RL.CANCEL a ID x", "RL.HOLDS a", "RL.TAKE a GCRA 50/m ONCE x", "RL.TAKE a GCRA 50/m COST 2 ONCE x FOR 5s",
 		"CONFIG SET max-key-len 1", "CONFIG SET max-key-len 4096", "RL.TAKE longer GCRA 5/m", "FLUSHALL",
 		"CL.THROTTLE longer 5 30 60", "GCRA b 1 1 1", "GCRA b 1 1 0", "RL.PEEK b GCRA 5/m", "RL.PEEK b GCRA 5/m COST", "RL.TAKE b LOG 5/m REPLACE",
 		"CLIENT PAUSE 20 WRITE", "CLIENT TRACKING ON OPTIN", "CLIENT CACHING YES", "MONITOR", "CONFIG SET requirepass secret", "CONFIG SET proto-max-bulk-len 1mb",
@@ -55,7 +57,7 @@ func pipelineLines() []string {
 // parsed by itself, wherever the stream is cut into reads.
 func TestRememberedCommandsAreAnsweredTheSame(t *testing.T) {
 	lines := pipelineLines()
-	known := 0
+	known, formed := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		password := rapid.SampledFrom([]string{"requirepass secret", "timeout 0"}).Draw(rt, "password")
 		var commands [][]byte
@@ -64,6 +66,14 @@ func TestRememberedCommandsAreAnsweredTheSame(t *testing.T) {
 			for range rapid.IntRange(1, 5).Draw(rt, "times") {
 				if len(words) > 2 && rapid.Bool().Draw(rt, "another key") {
 					words[1] = rapid.SampledFrom([]string{"a", "b", "key", "two words", ""}).Draw(rt, "key")
+				}
+				for i := 3; i < len(words); i++ {
+					switch words[i-1] {
+					case "ID", "ONCE":
+						words[i] = rapid.SampledFrom([]string{"x", "y", "COST", "", strings.Repeat("i", 129)}).Draw(rt, "id")
+					case "COST":
+						words[i] = rapid.SampledFrom([]string{"3", "3", "12", "0", "-1", "x", ""}).Draw(rt, "cost")
+					}
 				}
 				commands = append(commands, encode(words...))
 			}
@@ -78,6 +88,9 @@ func TestRememberedCommandsAreAnsweredTheSame(t *testing.T) {
 			if c.s.remembered != nil {
 				known++
 			}
+			if c.s.forms != nil {
+				formed++
+			}
 			stream = stream[n:]
 		}
 
@@ -87,14 +100,14 @@ func TestRememberedCommandsAreAnsweredTheSame(t *testing.T) {
 			if c.conn.reason() != nil {
 				break
 			}
-			c.s.remembered = nil
+			c.s.remembered, c.s.forms = nil, nil
 			want += ts.patient(c, string(cmd))
 		}
 		if got != want {
 			rt.Fatalf("remembered %q\nby itself  %q", got, want)
 		}
 	})
-	if known == 0 {
+	if known == 0 || formed == 0 {
 		t.Error("no command was remembered")
 	}
 }
