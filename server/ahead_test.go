@@ -163,3 +163,16 @@ func TestQueuesGoOnInTheNextTurn(t *testing.T) {
 		}
 	}
 }
+
+// What a command with an id asks for is never taken for what an earlier one has asked for, whose form was known.
+func TestIdsOfKnownForms(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	for i := range 8 {
+		c.raw(string(encode("RL.TAKE", "a", "GCRA", "50/m", "ONCE", strings.Repeat("i", i+1))))
+	}
+	c.raw(string(encode("RL.TAKE", "b", "GCRA", "50/m", "COST", "2", "ONCE", "z")))
+	if got := c.raw(string(encode("RL.TAKE", "b", "GCRA", "50/m", "ONCE", "z"))); !strings.HasPrefix(got, "-IDUSED") {
+		t.Errorf("another request under the same id: %q", got)
+	}
+}

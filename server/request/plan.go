@@ -102,7 +102,7 @@ func (a *Args) Request() engine.Request {
 // that are allowed, in any order after the limit's first words. It returns the text of the error, or "".
 func Parser(op Op, allowed Own) func(zones *limit.Zones, args [][]byte, p *Plan) (text string) {
 	return func(zones *limit.Zones, args [][]byte, p *Plan) (text string) {
-		p.Op, p.Style = op, InMillis
+		p.Op, p.Style, p.asked = op, InMillis, 0
 		words := args[2:]
 		n, text := ParseLimit(zones, words, allowed, &p.Args)
 		if text == "" && n < len(words) {
