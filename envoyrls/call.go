@@ -23,13 +23,16 @@ type call struct {
 	partial  bool            // it has not, and is expected to
 	room     int64           // how much more the client may send
 	window   int64           // how much more it takes
+	length   int64           // of the messages as the head says, -1 if it does not
+	got      int64           // how much of them has come
 	cancel   func()          // of the goroutine; nil: there is none
-	held     int64           // bytes of the message, while it waits
+	held     int64           // bytes that it counts as
 	watched  string          // the service whose health is watched
 	health   byte            // that was told last; 0: none is watched
 
 	headed bool   // the answer has begun
 	unsent []byte // messages that the windows have no room for
+	stuck  bool   // it is among those of its session
 	end    string // the fields that follow them; "": the answer goes on
 }
 
@@ -75,12 +78,21 @@ func (x *session) begin(stream uint32, ended bool) {
 		x.out = appendReset(x.out, stream, refusedStream)
 		return
 	}
+	length := int64(-1)
+	if h.length != "" {
+		n, err := strconv.ParseUint(h.length, 10, 63)
+		if length = int64(n); err != nil || ended && n > 0 {
+			x.out = appendReset(x.out, stream, protocolError)
+			return
+		}
+	}
 	c := x.spare
 	if x.spare = nil; c == nil {
 		c = new(call)
 	}
-	*c = call{x: x, id: stream, begun: x.now, deadline: math.MaxInt64, ended: ended, partial: !ended, room: streamWindow, window: x.initial, message: c.message[:0], unsent: c.unsent[:0]}
+	*c = call{x: x, id: stream, begun: x.now, deadline: math.MaxInt64, ended: ended, partial: !ended, room: streamWindow, window: x.initial, length: length, held: callSize, message: c.message[:0], unsent: c.unsent[:0]}
 	x.calls[stream] = c
+	x.held += callSize
 	if c.partial {
 		x.partial++
 	}
@@ -142,7 +154,7 @@ func (c *call) take(part []byte, ends bool) {
 	c.message = append(c.message, part...)
 	c.x.held += int64(len(part))
 	c.held += int64(len(part))
-	for c.to == toReflect {
+	for asked := 0; c.to == toReflect; asked++ {
 		message, rest, err := cutMessage(c.message)
 		if err != nil {
 			c.fail(err)
@@ -150,6 +162,10 @@ func (c *call) take(part []byte, ends bool) {
 		}
 		if message == nil {
 			break
+		}
+		if asked == maxAsks || len(c.unsent) > maxAhead {
+			c.fail(errAhead)
+			return
 		}
 		if c.reflect(message); c.x.calls[c.id] != c {
 			return
@@ -162,11 +178,18 @@ func (c *call) take(part []byte, ends bool) {
 	switch n := declared(c.message); {
 	case n > maxMessage:
 		c.fail(errLarge)
+	case n > maxName && c.to != toDecide:
+		c.fail(errLong)
 	case n >= 0 && len(c.message) > 5+n && c.to != toReflect:
 		c.fail(errSeveral)
 	case ends:
 		c.finished()
 	}
+}
+
+// agrees reports whether as much has come as the head says, or until the end not more.
+func (c *call) agrees(ends bool) bool {
+	return c.length < 0 || c.got == c.length || !ends && c.got < c.length
 }
 
 // completed notes that the messages of a call are whole.
@@ -183,6 +206,9 @@ func (c *call) completed() {
 // finished serves a call whose end has come by itself, or in parts.
 func (c *call) finished() {
 	c.completed()
+	if c.end != "" {
+		return
+	}
 	if c.to == toReflect {
 		c.answer(nil, answerEnd)
 		return
@@ -193,6 +219,8 @@ func (c *call) finished() {
 // The failures of messages.
 var (
 	errLarge   = failed(codeExhausted, "the message has more than "+strconv.Itoa(maxMessage)+" bytes")
+	errLong    = failed(codeExhausted, "the message has more than "+strconv.Itoa(maxName)+" bytes")
+	errAhead   = failed(codeExhausted, "it asks for more than it reads")
 	errSeveral = failed(codeInternal, "there is more than one message")
 	errNothing = failed(codeInternal, "there is no whole message")
 	errPacked  = failed(codeNoMethod, "messages are not compressed here")
@@ -350,7 +378,8 @@ func (c *call) send() {
 	c.unsent = c.unsent[:copy(c.unsent, c.unsent[sent:])]
 	switch {
 	case len(c.unsent) > 0:
-		if !slices.Contains(c.x.stuck, c) {
+		if !c.stuck {
+			c.stuck = true
 			c.x.stuck = append(c.x.stuck, c)
 		}
 	case c.end != "":
@@ -364,16 +393,17 @@ func (c *call) send() {
 
 // unstick sends what the windows have room for now.
 func (x *session) unstick() {
-	for _, c := range slices.Clone(x.stuck) {
-		if x.window <= 0 {
-			return
+	still := x.stuck[:0]
+	for _, c := range x.stuck {
+		if x.window > 0 && c.window > 0 {
+			c.send()
 		}
-		if c.window <= 0 {
-			continue
+		if c.stuck = len(c.unsent) > 0; c.stuck {
+			still = append(still, c)
 		}
-		x.stuck = slices.DeleteFunc(x.stuck, func(other *call) bool { return other == c })
-		c.send()
 	}
+	clear(x.stuck[len(still):])
+	x.stuck = still
 }
 
 // fail ends a call without an answer.

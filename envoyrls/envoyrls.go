@@ -60,9 +60,14 @@ type Options struct {
 // The bounds of what a client may use.
 const (
 	maxMessage   = 4 << 20
-	maxHeaders   = 16 << 10 // of a head, as HTTP/2 counts
-	maxBlock     = 32 << 10 // of a head in HPACK
-	maxStreams   = 1000     // calls at once on a connection
+	maxHeaders   = 16 << 10  // of a head, as HTTP/2 counts
+	maxBlock     = 32 << 10  // of a head in HPACK
+	maxStreams   = 1000      // calls at once on a connection
+	maxName      = 4 << 10   // of a message to a method that needs no password: it has a name
+	maxAsks      = 64        // questions about the services in one frame
+	maxAhead     = 256 << 10 // of answers to such questions that the client has not made room for
+	maxSettings  = 32        // in one frame
+	callSize     = 512       // what a call without its messages counts as
 	streamWindow = 64 << 10
 	connWindow   = 16 * streamWindow
 	// decideFor bounds the time of a call whose client sets no deadline.
@@ -83,8 +88,9 @@ type Server struct {
 	Options
 	*transport.Group
 	stopping atomic.Bool
-	open     sync.WaitGroup // sessions
-	waits    sync.WaitGroup // goroutines of calls that wait
+	open     sync.WaitGroup         // sessions
+	waits    sync.WaitGroup         // goroutines of calls that wait
+	files    func() ([]file, error) // see described
 
 	mu       sync.Mutex // guards sessions
 	sessions map[*session]struct{}
@@ -98,7 +104,7 @@ func New(o Options, t transport.Options) *Server {
 	if o.Headers == nil {
 		o.Headers = func() Headers { return NoHeaders }
 	}
-	s := &Server{Options: o, sessions: map[*session]struct{}{}}
+	s := &Server{Options: o, sessions: map[*session]struct{}{}, files: sync.OnceValues(described)}
 	t.HTTP2 = true
 	s.Group = transport.New(s, t)
 	return s

@@ -8,7 +8,7 @@ import (
 
 // head is what the fields of a call's head say.
 type head struct {
-	method, scheme, path, kind, encoding, timeout, authorization string
+	method, scheme, path, kind, encoding, timeout, length, authorization string
 
 	size int  // as SETTINGS_MAX_HEADER_LIST_SIZE counts
 	bad  bool // malformed, as of RFC 9113
@@ -34,6 +34,9 @@ func (h *head) add(f hpack.HeaderField) {
 		h.encoding = f.Value
 	case "grpc-timeout":
 		h.timeout = f.Value
+	case "content-length":
+		h.bad = h.bad || f.Value == "" || h.length != "" && h.length != f.Value
+		h.length = f.Value
 	case "authorization":
 		if h.authorization == "" {
 			h.authorization = f.Value
@@ -43,7 +46,7 @@ func (h *head) add(f hpack.HeaderField) {
 	case "te":
 		h.bad = h.bad || f.Value != "trailers"
 	default:
-		h.bad = h.bad || f.Name == "" || hasUpper(f.Name)
+		h.bad = h.bad || !isName(f.Name)
 	}
 }
 
@@ -69,13 +72,14 @@ func (h *head) addPseudo(f hpack.HeaderField) {
 	*to = f.Value
 }
 
-func hasUpper(s string) bool {
+// isName reports whether a field may have the name, as of RFC 9113.
+func isName(s string) bool {
 	for i := range len(s) {
-		if 'A' <= s[i] && s[i] <= 'Z' {
-			return true
+		if c := s[i]; c <= ' ' || c >= 0x7f || c == ':' || 'A' <= c && c <= 'Z' {
+			return false
 		}
 	}
-	return false
+	return s != ""
 }
 
 // whole reports whether the head is one of a request.

@@ -145,7 +145,7 @@ const (
 
 // reflect answers a message of a reflection call.
 func (c *call) reflect(message []byte) {
-	out, err := reflection(message)
+	out, err := c.x.s.reflection(message)
 	if err != nil {
 		c.fail(failed(codeArgument, err.Error()))
 		return
@@ -155,7 +155,7 @@ func (c *call) reflect(message []byte) {
 }
 
 // reflection returns the answer to a ServerReflectionRequest.
-func reflection(message []byte) (out []byte, err error) {
+func (s *Server) reflection(message []byte) (out []byte, err error) {
 	host, asked, text := "", protowire.Number(0), ""
 	err = fields(message, func(num protowire.Number, _ uint64, b []byte) error {
 		switch {
@@ -169,7 +169,7 @@ func reflection(message []byte) (out []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := described()
+	all, err := s.files()
 	if err != nil {
 		return nil, err
 	}

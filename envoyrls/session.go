@@ -23,7 +23,7 @@ type session struct {
 
 	// The input.
 	in      []byte // not a whole frame yet
-	inSince int64  // when that began
+	inSince int64  // when that began, or the head that is not whole
 	greeted bool   // the preface has come
 	settled bool   // the client's first SETTINGS have come
 	over    bool   // no more input is read
@@ -131,7 +131,9 @@ func (x *session) run(b []byte) (more bool) {
 			break
 		}
 		b = b[n:]
-		x.inSince = x.now
+		if x.opens == 0 { // else the client owes the rest of the head
+			x.inSince = x.now
+		}
 		if len(b) > 0 && x.s.Now()-begin > turn {
 			x.keep(b)
 			x.flush()
@@ -152,7 +154,7 @@ func (x *session) keep(b []byte) {
 	if x.over {
 		b = nil
 	}
-	if len(x.in) == 0 && len(b) > 0 {
+	if len(x.in) == 0 && len(b) > 0 && x.opens == 0 {
 		x.inSince = x.now
 	}
 	if x.in = append(x.in[:0], b...); len(b) == 0 && cap(x.in) > keepsRoom {
@@ -185,7 +187,7 @@ func (x *session) account() {
 	if x.partial > 0 {
 		since = x.first().begun
 	}
-	if since == 0 && (len(x.in) > 0 || !x.settled) && !x.over {
+	if since == 0 && (len(x.in) > 0 || x.opens != 0 || !x.settled) && !x.over {
 		since = x.inSince
 	}
 	if since != x.since {
@@ -256,7 +258,7 @@ func (x *session) leave() {
 	x.out = appendGoAway(x.out, maxWindow, noError, "")
 	x.out = appendPing(x.out, 0, []byte(lastPing))
 	for _, c := range x.calls {
-		if c.to == toWatch {
+		if (c.to == toWatch || c.to == toReflect) && c.end == "" { // they may last for ever
 			c.fail(failed(codeNotNow, "the server is stopping"))
 		}
 	}
@@ -378,8 +380,12 @@ func (x *session) read(kind, flags byte, stream uint32, payload []byte) {
 		x.widen(stream, payload)
 	case typePush:
 		x.broken(protocolError)
+	case typeGoAway: // means nothing, since the server opens no streams
+		if len(payload) < 8 {
+			x.broken(frameSizeError)
+		}
 	}
-	// A GOAWAY of a client means nothing, since the server opens no streams. Other types are for extensions.
+	// Other types are for extensions.
 }
 
 // settings takes the client's settings.
@@ -392,6 +398,10 @@ func (x *session) settings(flags byte, payload []byte) {
 	}
 	if len(payload)%6 != 0 {
 		x.broken(frameSizeError)
+		return
+	}
+	if len(payload) > 6*maxSettings { // each may change the windows of all streams
+		x.end(tooMuch, "too many settings", errProtocol)
 		return
 	}
 	x.settled = true
@@ -519,6 +529,7 @@ func (x *session) headers(stream uint32, flags byte, payload []byte) {
 		x.decode(payload)
 		return
 	}
+	x.inSince = x.now
 	x.block = append(x.block[:0], payload...)
 }
 
@@ -553,7 +564,7 @@ func (x *session) decode(block []byte) {
 		switch {
 		case c.ended:
 			c.cut(streamClosed)
-		case !x.openEnd || x.head.asks || x.head.bad:
+		case !x.openEnd || x.head.asks || x.head.bad || !c.agrees(true):
 			c.cut(protocolError)
 		default:
 			c.finished()
@@ -594,6 +605,16 @@ func (x *session) data(stream uint32, flags byte, payload []byte) {
 		return
 	}
 	ends := flags&flagEnd != 0
+	if c.got += int64(len(part)); !c.agrees(ends) {
+		c.cut(protocolError)
+		return
+	}
+	if c.end != "" { // it is answered, and the client has not taken all
+		if ends {
+			c.completed()
+		}
+		return
+	}
 	if !ends && c.room < streamWindow/2 {
 		x.out = appendWindow(x.out, stream, uint32(streamWindow-c.room))
 		c.room = streamWindow

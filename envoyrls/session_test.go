@@ -210,6 +210,27 @@ func (p *peer) idle() {
 	}
 }
 
+// counts compares the sums that the session keeps with its calls.
+func (p *peer) counts() {
+	p.t.Helper()
+	held, partial, stuck, watches := int64(0), 0, 0, 0
+	for _, c := range p.x.calls {
+		held += c.held
+		for _, is := range []struct {
+			so bool
+			n  *int
+		}{{c.partial, &partial}, {len(c.unsent) > 0, &stuck}, {c.health != 0, &watches}} {
+			if is.so {
+				*is.n++
+			}
+		}
+	}
+	if held != p.x.held || partial != p.x.partial || stuck != len(p.x.stuck) || int32(watches) != p.x.watches.Load() {
+		p.t.Errorf("it counts %d bytes, %d partial, %d stuck, %d watches; its calls: %d, %d, %d, %d",
+			p.x.held, p.x.partial, len(p.x.stuck), p.x.watches.Load(), held, partial, stuck, watches)
+	}
+}
+
 // TestFramesInParts sends a request as a whole, and byte by byte.
 func TestFramesInParts(t *testing.T) {
 	for _, size := range []int{1 << 20, 1, 2, 7} {
@@ -277,6 +298,7 @@ func TestCalls(t *testing.T) {
 		"much time":        {func(p *peer) { p.head(1, false, "grpc-timeout", "99999999H"); _ = p.WriteData(1, true, p.usual()) }, answered},
 		"a strange time":   {func(p *peer) { p.head(1, true, "grpc-timeout", "1d") }, `HEADERS 1 :status=200 grpc-status=3 grpc-message=grpc-timeout cannot be read END`},
 		"a denied caller":  {func(p *peer) { p.guest.denies = errors.New("100% wrong\n"); p.head(1, true) }, `HEADERS 1 :status=200 grpc-status=16 grpc-message=100%25 wrong%0A END`},
+		"a strange name":   {func(p *peer) { p.head(1, true, "x y", "z") }, `RESET 1 PROTOCOL_ERROR`},
 		"upper case":       {func(p *peer) { p.head(1, true, "X", "y") }, `RESET 1 PROTOCOL_ERROR`},
 		"no path":          {func(p *peer) { p.head(1, true, ":path", "") }, `RESET 1 PROTOCOL_ERROR`},
 		"a strange pseudo": {func(p *peer) { p.head(1, true, ":x", "y") }, `RESET 1 PROTOCOL_ERROR`},
@@ -359,6 +381,7 @@ func TestBrokenConnections(t *testing.T) {
 		"a new stream's reset":    {func(p *peer) { _ = p.WriteRSTStream(1, 0) }, "GOAWAY 0 PROTOCOL_ERROR"},
 		"a reset of 3 bytes":      {frame(http2.FrameRSTStream, 0, 1, "xxx"), "GOAWAY 0 FRAME_SIZE_ERROR"},
 		"a priority of 4 bytes":   {frame(http2.FramePriority, 0, 1, "xxxx"), "GOAWAY 0 FRAME_SIZE_ERROR"},
+		"a goodbye of 7 bytes":    {frame(http2.FrameGoAway, 0, 0, "xxxxxxx"), "GOAWAY 0 FRAME_SIZE_ERROR"},
 		"a push":                  {frame(http2.FramePushPromise, 0, 1, "\x00\x00\x00\x02"), "GOAWAY 0 PROTOCOL_ERROR"},
 		"a frame of 16 MB":        {func(p *peer) { p.in.WriteString("\xff\xff\xff\x00\x00\x00\x00\x00\x01") }, "GOAWAY 0 FRAME_SIZE_ERROR"},
 		"more than the window": {func(p *peer) {
@@ -608,6 +631,10 @@ func FuzzSession(f *testing.F) {
 	_ = seed.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 3})
 	seed.head(3, true, ":path", "/"+healthName+"/Watch")
 	_ = seed.WritePing(true, [8]byte{})
+	seed.head(5, false, ":path", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "content-length", "99")
+	_ = seed.WriteData(5, false, bytes.Repeat(prefixed([]byte{askList<<3 | 2, 0}), 3))
+	_ = seed.WriteWindowUpdate(5, 1000)
+	_ = seed.WriteWindowUpdate(0, 1000)
 	f.Add(bytes.Clone(seed.in.Bytes()), 7)
 	f.Fuzz(func(t *testing.T, b []byte, size int) {
 		p := greeted(t, func(_ *peer, o *Options) { o.Reflection = true })
@@ -615,6 +642,7 @@ func FuzzSession(f *testing.F) {
 			n := min(max(1, size), len(b))
 			p.x.Data(bytes.Clone(b[:n]))
 			b = b[n:]
+			p.counts()
 		}
 		p.said()
 		p.x.Closed(errProtocol)

@@ -1,0 +1,210 @@
+package envoyrls
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+// describes has the port describe its services.
+func describes(_ *peer, o *Options) { o.Reflection = true }
+
+// reflects begins a reflection call.
+func (p *peer) reflects(stream uint32) {
+	p.head(stream, false, ":path", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+}
+
+// asksList is the message that asks for the services.
+func asksList() []byte { return prefixed(appendString(nil, askList, "")) }
+
+// TestManyQuestions asks for descriptions in one frame, and without reading them.
+func TestManyQuestions(t *testing.T) {
+	p := greeted(t, describes)
+	p.reflects(1)
+	_ = p.WriteData(1, true, bytes.Repeat(asksList(), maxAsks))
+	if got := p.send(); strings.Count(got, "DATA 1") != maxAsks || !strings.HasSuffix(got, "; HEADERS 1 grpc-status=0 END") {
+		t.Errorf("%d questions: %s", maxAsks, got)
+	}
+	p.reflects(3)
+	_ = p.WriteData(3, false, bytes.Repeat(asksList(), maxAsks+1))
+	if got := p.send(); !strings.HasSuffix(got, "HEADERS 3 grpc-status=8 grpc-message=it asks for more than it reads END; RESET 3 NO_ERROR") {
+		t.Errorf("one more: %s", got)
+	}
+	p.idle()
+
+	p = greeted(t, describes, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	p.reflects(1)
+	ask := prefixed(appendString(nil, askSymbol, serviceName))
+	for range 1000 {
+		_ = p.WriteData(1, false, ask)
+	}
+	p.send()
+	if p.guest.most > 2*maxAhead {
+		t.Errorf("it holds %d bytes that the client does not read", p.guest.most)
+	}
+	// What comes after its end changes nothing.
+	_ = p.WriteData(1, true, ask)
+	_ = p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+	_ = p.WriteWindowUpdate(0, 1<<20)
+	if got := p.send(); !strings.HasSuffix(got, "HEADERS 1 grpc-status=8 grpc-message=it asks for more than it reads END") {
+		t.Errorf("in the end: %s", got)
+	}
+	p.idle()
+}
+
+// TestSmallMessages sends large messages to methods that anybody may call.
+func TestSmallMessages(t *testing.T) {
+	for _, path := range []string{"/" + healthName + "/Check", "/" + healthName + "/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"} {
+		p := greeted(t, describes)
+		p.head(1, false, ":path", path)
+		_ = p.WriteData(1, false, []byte{0, 0, 0, maxName >> 8, 1})
+		if got, want := p.send(), fmt.Sprintf("HEADERS 1 :status=200 grpc-status=8 grpc-message=the message has more than %d bytes END; RESET 1 NO_ERROR", maxName); got != want {
+			t.Errorf("%s\n got %s\nwant %s", path, got, want)
+		}
+		p.idle()
+	}
+}
+
+// TestHeadsThatNeverEnd checks that the client owes the rest of a head from its first frame on.
+func TestHeadsThatNeverEnd(t *testing.T) {
+	p := greeted(t, nil)
+	_ = p.WriteRawFrame(http2.FrameHeaders, 0, 1, nil)
+	p.send()
+	since := p.guest.now
+	for range 3 {
+		_ = p.WriteContinuation(1, false, nil)
+		p.send()
+		p.x.Data([]byte{0})
+		_ = p.x.Resume()
+		if p.guest.waits != since {
+			t.Fatalf("it waits since %d, want %d", p.guest.waits, since)
+		}
+		p.x.Data([]byte{0, 0, 9, 0, 0, 0, 0, 1}) // the rest of an empty part
+	}
+}
+
+// TestManySettings sends one frame that changes the windows of all streams again and again.
+func TestManySettings(t *testing.T) {
+	for n, want := range map[int]string{maxSettings: "SETTINGS ACK", maxSettings + 1: "GOAWAY 0 ENHANCE_YOUR_CALM too many settings"} {
+		p := greeted(t, nil)
+		var all []http2.Setting
+		for i := range n {
+			all = append(all, http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(i)})
+		}
+		_ = p.WriteSettings(all...)
+		if got := p.send(); got != want {
+			t.Errorf("%d settings: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestManyStuck has many answers wait for windows: a frame that helps none costs nothing, and one that helps all sends all, in order.
+func TestManyStuck(t *testing.T) {
+	p := greeted(t, nil, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	for i := range uint32(maxStreams) {
+		p.head(2*i+1, false)
+		_ = p.WriteData(2*i+1, true, p.usual())
+	}
+	p.send()
+	if n := len(p.x.stuck); n != maxStreams {
+		t.Fatalf("%d calls are stuck", n)
+	}
+	if n := testing.AllocsPerRun(10, p.x.unstick); n != 0 {
+		t.Errorf("%v allocations for a frame that helps none", n)
+	}
+	_ = p.WriteRSTStream(5, http2.ErrCodeCancel)
+	_ = p.WriteWindowUpdate(3, 100)
+	if got := p.send(); got != "DATA 3 27; HEADERS 3 grpc-status=0 END" {
+		t.Error(got)
+	}
+	_ = p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 20})
+	p.send()
+	_ = p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
+	if got := p.send(); got != "SETTINGS ACK" {
+		t.Error("with negative windows: ", got)
+	}
+	_ = p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 27})
+	var want []string
+	want = append(want, "SETTINGS ACK")
+	for i := range uint32(maxStreams) {
+		if id := 2*i + 1; id != 3 && id != 5 {
+			want = append(want, fmt.Sprintf("DATA %d 7; HEADERS %d grpc-status=0 END", id, id))
+		}
+	}
+	if got := p.send(); got != strings.Join(want, "; ") {
+		t.Errorf("%.200s", got)
+	}
+	p.idle()
+}
+
+// TestContentLength sends more and less than the head says.
+func TestContentLength(t *testing.T) {
+	size := func(p *peer, change int) string { return strconv.Itoa(len(p.usual()) + change) }
+	for name, c := range map[string]struct {
+		do   func(p *peer)
+		want string
+	}{
+		"right": {func(p *peer) { p.head(1, false, "content-length", size(p, 0)); _ = p.WriteData(1, true, p.usual()) }, answered},
+		"in parts": {func(p *peer) {
+			p.head(1, false, "content-length", size(p, 0))
+			_ = p.WriteData(1, false, p.usual()[:3])
+			_ = p.WriteDataPadded(1, false, p.usual()[3:], make([]byte, 3))
+			_ = p.WriteData(1, true, nil)
+		}, answered},
+		"too little": {func(p *peer) { p.head(1, false, "content-length", size(p, 1)); _ = p.WriteData(1, true, p.usual()) }, "RESET 1 PROTOCOL_ERROR"},
+		"too much":   {func(p *peer) { p.head(1, false, "content-length", size(p, -1)); _ = p.WriteData(1, false, p.usual()) }, "RESET 1 PROTOCOL_ERROR"},
+		"nothing":    {func(p *peer) { p.head(1, true, "content-length", "5") }, "RESET 1 PROTOCOL_ERROR"},
+		"no number":  {func(p *peer) { p.head(1, true, "content-length", "-5") }, "RESET 1 PROTOCOL_ERROR"},
+		"trailers": {func(p *peer) {
+			p.head(1, false, "content-length", size(p, 1))
+			_ = p.WriteData(1, false, p.usual())
+			p.fields(1, true, [][2]string{{"x", "y"}})
+		}, "RESET 1 PROTOCOL_ERROR"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := greeted(t, nil)
+			c.do(p)
+			if got := p.send(); got != c.want {
+				t.Errorf("\n got %s\nwant %s", got, c.want)
+			}
+			if c.want != answered && len(p.ran) > 0 {
+				t.Errorf("ran %q", p.ran)
+			}
+			p.idle()
+		})
+	}
+}
+
+// TestCallsAreHeld counts the memory of calls that have sent only their heads.
+func TestCallsAreHeld(t *testing.T) {
+	p := greeted(t, nil)
+	for i := range uint32(10) {
+		p.head(2*i+1, false)
+	}
+	p.send()
+	if p.guest.holds != 10*callSize {
+		t.Errorf("10 calls hold %d bytes", p.guest.holds)
+	}
+	for i := range uint32(10) {
+		_ = p.WriteRSTStream(2*i+1, http2.ErrCodeCancel)
+	}
+	p.send()
+	p.idle()
+}
+
+// TestOpenReflectionAtStop stops while a tool may still ask.
+func TestOpenReflectionAtStop(t *testing.T) {
+	p := greeted(t, describes)
+	p.reflects(1)
+	p.send()
+	p.s.stopping.Store(true)
+	p.x.Resume()
+	if got := p.said(); !strings.HasPrefix(got, "GOAWAY 2147483647 NO_ERROR; PING limitdb!; HEADERS 1 :status=200 grpc-status=14") {
+		t.Error(got)
+	}
+	p.idle()
+}
