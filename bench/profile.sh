@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Makes cmd/limitdb/default.pgo, the profile by which the compiler chooses what to inline. It runs a server under a mix of
-# decisions, checks, counters and scripts, at several pipeline depths, and profiles it meanwhile. Run it when the path of a decision has
-# changed much, and compare the builds before and after with bench/compare.sh.
+# decisions, checks, counters, scripts, ids and holds, at several pipeline depths, and profiles it meanwhile. Run it when the path of a decision has
+# changed much, and compare the builds before and after with bench/pair.sh.
 #
-#     bench/profile.sh [SECONDS]     60 by default
+#     bench/profile.sh [SECONDS]     90 by default
 #
 # It needs redis-benchmark and redis-cli: Debian's redis-tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds=${1:-60} port=17995
+seconds=${1:-90} port=17995
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2 && exit 2; }
 work=$(mktemp -d)
 stop() { # the server, the loop of loads, and the load that it waits for
@@ -42,7 +42,8 @@ load() {
   while :; do
     for depth in 1 16 64; do
       for row in "CL.THROTTLE $key 100 100 360000 1" "RL.TAKE $key GCRA 100/s BURST 100" "INCR count:__rand_int__" \
-        "RL.CHECK three 1 user $key" "EVALSHA $sum 1 rate:__rand_int__ 100 100 360000 1"; do
+        "RL.CHECK three 1 user $key" "EVALSHA $sum 1 rate:__rand_int__ 100 100 360000 1" \
+        "RL.TAKE once:__rand_int__ GCRA 100/s BURST 100 ONCE __rand_int__ FOR 1s" "RL.HOLD hold:__rand_int__ GCRA 100/s BURST 100 COST 1 TTL 1s ID __rand_int__"; do
         # shellcheck disable=SC2086
         redis-benchmark -p $port -q -c 50 -P $depth -r 100000 -n $((depth == 1 ? 40000 : 200000)) $row >/dev/null 2>&1 || true
       done

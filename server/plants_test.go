@@ -34,7 +34,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"held-command-begins-late", "pending.go", "|| !s.mayBegin() {", "{", "TestLateCommandBehindAPause"},
 		{"stamp-of-any-age", "../uplink/lease.go", "now-stamp <= most", "now >= stamp", "TestNoCommandBeginsLate"},
 		{"error-told-at-once", "owed.go", "!c.Reveals(cmd)", "c.Failed", "TestDeposedLeaderTellsNothing"},
-		{"error-over-http-told-at-once", "http.go", "c.refused ||", "c.Failed ||", "TestDeposedLeaderTellsNoError"},
+		{"error-over-http-told-at-once", "http.go", "return !c.refused && c.Reveals", "return !c.Failed && c.Reveals", "TestDeposedLeaderTellsNoError"},
 		{"error-of-exec-told-at-once", "multi.go", "!c.Undecided {", "false {", "TestDeposedLeaderTellsNoError"},
 		{"effect-happens-twice", "command.go", "		t.Begin(et)\n", "		t.Txn, t.Err = et, nil\n", "TestEffectsHappenOnce"},
 		{"effect-of-what-is-not-stored", "command.go", "t.Over(c.inner(), err == nil)", "t.Over(c.inner(), true)", "TestEffectsHappenOnce"},
