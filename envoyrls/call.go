@@ -362,7 +362,7 @@ func (c *call) say(message []byte) {
 
 // send sends what is unsent of a call as far as the windows have room, and then its end.
 func (c *call) send() {
-	sent := 0
+	sent, whole := 0, c.unsent
 	for sent < len(c.unsent) {
 		n := int(min(int64(len(c.unsent)-sent), maxFrame, c.x.window, c.window))
 		if n <= 0 {
@@ -375,7 +375,12 @@ func (c *call) send() {
 	}
 	c.x.held -= int64(sent)
 	c.held -= int64(sent)
-	c.unsent = c.unsent[:copy(c.unsent, c.unsent[sent:])]
+	if sent > 0 {
+		c.x.strikes, c.x.pingAt = 0, 0
+	}
+	if c.unsent = c.unsent[sent:]; len(c.unsent) == 0 {
+		c.unsent = whole[:0] // the next call has its room
+	}
 	switch {
 	case len(c.unsent) > 0:
 		if !c.stuck {

@@ -208,3 +208,28 @@ func TestOpenReflectionAtStop(t *testing.T) {
 	}
 	p.idle()
 }
+
+// TestSmallWindows takes an answer byte by byte: the rest is not copied each time, and pings between the bytes are no offence, as clients measure
+// their connections so.
+func TestSmallWindows(t *testing.T) {
+	p := greeted(t, nil, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	p.head(1, false)
+	_ = p.WriteData(1, true, p.usual())
+	p.send()
+	for i := range 26 {
+		rest := p.x.calls[1].unsent
+		_ = p.WriteWindowUpdate(1, 1)
+		_ = p.WritePing(false, [8]byte([]byte("12345678")))
+		if got := p.send(); got != "DATA 1 1; PING 12345678 ACK" {
+			t.Fatalf("byte %d: %s", i, got)
+		}
+		if &p.x.calls[1].unsent[0] != &rest[1] {
+			t.Fatalf("byte %d: the rest is copied", i)
+		}
+	}
+	_ = p.WriteWindowUpdate(1, 1)
+	if got := p.send(); got != "DATA 1 1; HEADERS 1 grpc-status=0 END" {
+		t.Error(got)
+	}
+	p.idle()
+}
