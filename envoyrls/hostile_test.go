@@ -2,6 +2,7 @@ package envoyrls
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -229,6 +230,36 @@ func TestSmallWindows(t *testing.T) {
 	}
 	_ = p.WriteWindowUpdate(1, 1)
 	if got := p.send(); got != "DATA 1 1; HEADERS 1 grpc-status=0 END" {
+		t.Error(got)
+	}
+	p.idle()
+}
+
+// TestResetBeforeLanding resets a call whose result is there but has not been looked at: the call that begins meanwhile does not get it.
+func TestResetBeforeLanding(t *testing.T) {
+	p := greeted(t, func(_ *peer, o *Options) {
+		o.Begin = func(context.Context, [][]byte) ([]byte, func(context.Context) ([]byte, error)) {
+			return nil, func(context.Context) ([]byte, error) { return []byte(granted), nil }
+		}
+	})
+	p.head(1, false)
+	_ = p.WriteData(1, true, p.usual())
+	p.send()
+	p.s.waits.Wait()
+	_ = p.WriteRSTStream(1, http2.ErrCodeCancel)
+	p.head(3, false)
+	if got := p.send(); got != "" || p.x.lost != 1 {
+		t.Errorf("%s, %d calls are lost", got, p.x.lost)
+	}
+	p.x.Resume()
+	if got := p.said(); got != "" || p.x.lost != 0 {
+		t.Errorf("after the result: %s, %d calls are lost", got, p.x.lost)
+	}
+	_ = p.WriteData(3, true, p.usual())
+	p.send()
+	p.s.waits.Wait()
+	p.x.Resume()
+	if got := p.said(); got != strings.ReplaceAll(answered, " 1 ", " 3 ") {
 		t.Error(got)
 	}
 	p.idle()
