@@ -252,7 +252,11 @@ func TestRulesByCommandSurviveAKill(t *testing.T) {
 	one(t, p.Addr, "RL.CHECK", "shop", "1", "user", "another", "COST", "8")
 	counted := func() []int64 {
 		stats := one(t, p.Addr, "RL.RULES", "STATS", "shop").Elems[0].Elems
-		return []int64{stats[7].Int, stats[17].Int} // allowed, and since when
+		field := func(name string) int64 {
+			at := slices.IndexFunc(stats, func(v resp.Value) bool { return v.Text == name })
+			return stats[at+1].Int
+		}
+		return []int64{field("allowed"), field("since")}
 	}
 	before := counted()
 	p.Stop()
