@@ -104,6 +104,8 @@ func TestBounded(t *testing.T) {
 }
 
 // TestMinutes checks that 24 hours are kept by the minute, each with all that its seconds had, in bounded memory.
+//
+//test:norace
 func TestMinutes(t *testing.T) {
 	const minutes = 2*24*60 + 7
 	s := new(server)
