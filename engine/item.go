@@ -186,7 +186,7 @@ func (t *Txn) Count(o Outcome) { t.counts[o]++ }
 
 // tell adds what Count has counted, and what was held, to a shard's figures.
 func (t *Txn) tell() {
-	if t.held != [holdFigures]uint32{} {
+	if h := &t.held; h[holdsTaken]|h[holdsSettled]|h[holdsOver]|h[holdsReturned]|h[onceRepeated] != 0 { // != would call a function
 		for i, n := range t.held {
 			t.items[0].s.held[i] += uint64(n)
 		}
