@@ -89,6 +89,32 @@ func TestCheckHold(t *testing.T) {
 }
 
 // A check that holds waits as others do, and is granted when an estimate goes back.
+// A script settles in its own step: a second step would wait for the first for ever. It may hold what it settles.
+func TestCheckHoldInSteps(t *testing.T) {
+	ts := withRules(t, modelRules)
+	c := ts.client()
+	const noHold = "-NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"
+	for _, keys := range []string{"0", "1 some"} {
+		eval := func(words string) string {
+			return line(c.do(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))"}, strings.Fields(keys+" "+words)...)...))
+		}
+		for _, tt := range [][2]string{
+			{"RL.CHECK llm 0 COMMIT r1", noHold},
+			{"RL.CHECK llm 2 tenant a" + keys[:1] + " tokens 400 HOLD 1m ID r1", `[0 10 9 -1 3600000 "requests"]`},
+			{"RL.CHECK llm 1 tokens 150 COMMIT r1 EXPLAIN", `[0 0 10 9 3600000 "requests" [[-250 0 1000 850 3600000 "tokens"] [0 0 10 9 3600000 "requests"]]]`},
+			{"RL.CHECK llm 0 CANCEL r2" + keys[:1], `[0 0 -1 -1 0 ""]`},
+		} {
+			if got := eval(tt[0]); got != tt[1] {
+				t.Errorf("%s: %s, want %s", tt[0], got, tt[1])
+			}
+		}
+		if got := eval("RL.RULES EXPLAIN llm 1 tenant a"); got != "-ERR This Redis command is not allowed from script" {
+			t.Error(got) // it looks in a step of its own
+		}
+		ts.clock.Advance(time.Hour)
+	}
+}
+
 func TestCheckHoldWaits(t *testing.T) {
 	ts := withRules(t, modelRules)
 	c, other := ts.client(), ts.client()

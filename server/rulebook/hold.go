@@ -93,7 +93,7 @@ func settleWords(words [][]byte) (options [][]byte, ok bool) {
 	return nil, false
 }
 
-// prepareSettle parses a check that settles, and looks up its keys.
+// prepareSettle parses a check that settles, and looks up its keys, to declare them.
 func prepareSettle(c *call, options [][]byte) (handler.Prepared, string) {
 	s := &settle{cost: -1, fields: c.Args[3 : len(c.Args)-len(options)]}
 	if text := s.parse(options); text != "" {
@@ -101,6 +101,9 @@ func prepareSettle(c *call, options [][]byte) (handler.Prepared, string) {
 	}
 	s.list = listKey(c.Args[1], s.id)
 	s.keys = append(s.keys, s.list)
+	if c.Step != nil { // of a script: it finds the keys in its own step, and a second one would wait for the first for ever
+		return s, ""
+	}
 	_ = c.States().UpdateAt(0, c.Now, s.keys, func(t *engine.Txn) error { // an error comes once more in the step
 		keys, err := engine.ListedKeys(t, s.list)
 		s.keys = s.keys[:1]
