@@ -469,3 +469,44 @@ func volatileDir(t *testing.T) string {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
+
+// What a damaged length of a page leads to is behind the file, and never a matter of what else the process has in memory there.
+func TestVotesWithWrongLengths(t *testing.T) {
+	path := filepath.Join(volatileDir(t), voteFile)
+	if err := createVotes(path, ballot{Node: "node", Number: 2}); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const page, head, element, leaf, reads = 4096, 16, 16, 2, 30
+	refused := 0
+	for p := 0; p < len(good); p += page {
+		if good[p+8] != leaf {
+			continue
+		}
+		for e := range int(good[p+10]) {
+			bad := slices.Clone(good)
+			bad[p+head+element*e+14] ^= 0x80 // 8 MB more of the value
+			failed := 0
+			for range reads {
+				if err := errors.Join(os.Remove(path), os.WriteFile(path, bad, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+				if new(votes).read(path) != nil {
+					failed++
+				}
+			}
+			if failed != 0 && failed != reads {
+				t.Errorf("page %d, element %d: %d of %d reads fail", p/page, e, failed, reads)
+			}
+			if failed > 0 {
+				refused++
+			}
+		}
+	}
+	if refused != 2 { // those of the record and of its bucket, which bbolt copies
+		t.Errorf("%d wrong lengths are refused", refused)
+	}
+}

@@ -45,6 +45,9 @@ const (
 	// memory, and reads beyond that if a length in the file is wrong. What it finds there is a matter of chance.
 	roomKey   = "room"
 	roomBytes = 1 << 10
+	// mapBytes is how much address space bbolt takes to read the file. A page has a place and two lengths of 32 bits each, so what a
+	// wrong one leads to is in this space, behind the end of the file, where a read always fails.
+	mapBytes = 16 << 30
 )
 
 // createVotes makes a file with a ballot, in place of one of the same name. bbolt takes several writes to create a
@@ -96,7 +99,9 @@ func (v *votes) read(path string) error {
 		return err
 	}
 	err = guardBolt(func() error {
-		store, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: 1, ReadOnly: true}})
+		store, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
+			Timeout: 1, ReadOnly: true, InitialMmapSize: mapBytes,
+		}})
 		if err != nil {
 			return err
 		}
