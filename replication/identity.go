@@ -30,7 +30,8 @@ type stored struct {
 	Group       int
 	Incarnation string
 	Cluster     string // "" until the node is a member of one
-	Began       bool   // the node has begun the cluster
+	Began       bool   // the node has begun the cluster, or its group
+	Groups      int    `json:",omitempty"` // how many groups with keys the cluster has, if the node was told
 }
 
 // identity is who a node is, as its file "node" says.

@@ -46,6 +46,9 @@ func newNode(o Options, p parts) *Node {
 		clock:    o.Clock, log: o.Log, life: n.life, guarded: p.guarded, primary: n.Primary, time: logTime{clock: o.Clock},
 		told: events{changed: n.changed, fatal: o.Fatal, grew: n.compact.grew, inForce: p.inForce, rebuilt: func() { signal(n.retry) }},
 	}
+	if o.Idle != nil {
+		n.idle = o.Idle
+	}
 	n.send = func(entry []byte) outcome { return n.raft.Apply(entry, enqueueTimeout) }
 	n.lost = n.replica.abdicate
 	n.clockFile = &clockFile{path: p.note, clock: o.Clock, logs: p.logs, snapshots: p.snapshots, stores: p.stores, log: o.Log, reached: n.replica.reached}
@@ -87,7 +90,9 @@ func start(o Options, p parts) (*Node, error) {
 	n.started.Store(true)
 	if p.wire != nil {
 		p.wire.Layer.Admit(n.admits)
-		n.life.start(n.survey.run)
+		if !n.o.Surveyed {
+			n.life.start(n.survey.run)
+		}
 		n.life.start(n.leadAlone)
 	}
 	for _, loop := range []func(){func() { n.clockFile.keep(n.life.stop) }, n.compact.run, n.lead, n.Primary.run, n.answers} {

@@ -20,7 +20,11 @@ type Disk struct {
 	Group int
 	// Port is where the other nodes reach this one, for this group and others. The caller closes it after the node.
 	Port *peers.Port
-	// Bootstrap begins a cluster of one node if the directory has none.
+	// Cluster is the id of the cluster that a new directory is for, "" if the node learns that from others, or draws it. Groups is how many
+	// groups with keys the cluster has, 0 if that is unknown or of no interest.
+	Cluster string
+	Groups  int
+	// Bootstrap begins a cluster of one node if the directory has none, or the group of the cluster that the directory is for.
 	Bootstrap bool
 	// Import returns the state with which that cluster begins, or nil if there is none. Import itself may be nil.
 	Import func() (*Import, error)
@@ -48,23 +52,9 @@ func Open(o Options, d Disk) (*Node, error) {
 	if len(o.Address) > maxAddress {
 		return nil, fmt.Errorf("replication: the address %q is longer than %d bytes", o.Address, maxAddress)
 	}
-	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	above := filepath.Dir(d.Dir)
-	for _, dir := range []string{above, filepath.Dir(above)} { // MkdirAll may have made both
-		if err := (disk.OS{}).SyncDir(dir); err != nil {
-			return nil, err
-		}
-	}
-	who, err := identify(d.Dir, o.ID)
+	who, err := d.identify(o.ID)
 	if err != nil {
 		return nil, err
-	}
-	if who.fresh {
-		who.Group = d.Group
-	} else if who.Group != d.Group {
-		return nil, fmt.Errorf("%w: %s is the directory of group %d, and not of %d", ErrDirectory, d.Dir, who.Group, d.Group)
 	}
 	if err := d.Port.Certifies(who.ID); err != nil {
 		return nil, fmt.Errorf("replication: %w", err)
@@ -75,7 +65,7 @@ func Open(o Options, d Disk) (*Node, error) {
 		return nil, err
 	}
 	l := d.Port.Layer(d.Group)
-	l.Join, l.Clients, l.Elapsed, l.Self = who.join, o.Clients, o.Clock.Elapsed, func() peers.Hello { return o.hello(who, p.logs) }
+	l.Join, l.Clients, l.Asks, l.Elapsed, l.Self = who.join, o.Clients, o.Asks, o.Clock.Elapsed, func() peers.Hello { return o.hello(who, p.logs) }
 	l.Serve()
 	p.wire = peers.NewTransport(l, newRaftLog(o.Log))
 	p.transport = p.wire
@@ -89,6 +79,34 @@ func Open(o Options, d Disk) (*Node, error) {
 		return nil, errors.Join(err, p.close())
 	}
 	return n, nil
+}
+
+// identify makes the directory, if it is missing, and returns the identity in it. That of a new one is not stored yet.
+func (d *Disk) identify(id string) (*identity, error) {
+	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	above := filepath.Dir(d.Dir)
+	for _, dir := range []string{above, filepath.Dir(above)} { // MkdirAll may have made both
+		if err := (disk.OS{}).SyncDir(dir); err != nil {
+			return nil, err
+		}
+	}
+	who, err := identify(d.Dir, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case who.fresh:
+		who.Group, who.Groups, who.Cluster = d.Group, d.Groups, d.Cluster
+		who.Began = d.Bootstrap && d.Cluster != ""
+	case who.Group != d.Group:
+		return nil, fmt.Errorf("%w: %s is the directory of group %d, and not of %d", ErrDirectory, d.Dir, who.Group, d.Group)
+	case d.Cluster != "" && who.Cluster != d.Cluster:
+		return nil, fmt.Errorf("%w: %s belongs to the cluster %s, and the node to %s", ErrDirectory, d.Dir, who.Cluster, d.Cluster)
+	case d.Groups != 0 && who.Groups != d.Groups:
+		return nil, fmt.Errorf("%w: %s is of a cluster of %d groups, and not of %d", ErrDirectory, d.Dir, who.Groups, d.Groups)
+	}
+	return who, nil
 }
 
 // hello returns the node's hello.

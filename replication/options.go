@@ -19,6 +19,9 @@ type Options struct {
 	// Changed is called when the node begins to lead, stops leading, or learns of another leader. It must not block.
 	Changed func()
 	Log     *slog.Logger
+	// Asks serves a connection on which another node asks something about groups, and closes it. from is that node's server id. If Asks is nil, such
+	// connections are refused.
+	Asks func(c net.Conn, from string)
 	// Clients serves a connection on which another node forwards its clients' commands, and closes it. from names that
 	// node. If Clients is nil, such connections are refused.
 	Clients func(c net.Conn, from string)
@@ -28,6 +31,12 @@ type Options struct {
 	// after how long without a majority a leader steps down. 0 stands for the default. That of Lease is Heartbeat: with
 	// a shorter one, a stall that no follower has noticed would cost the leadership.
 	Heartbeat, Election, Lease time.Duration
+	// Idle returns after how long without changes the group that leads proposes an empty group of changes, which carries the replicated
+	// time on. If it is nil, that is a second.
+	Idle func() time.Duration
+	// Surveyed says that the owner of the node asks the other nodes what they are, and calls Node.Told. Else the node asks the other members
+	// itself, once a second.
+	Surveyed bool
 	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0
 	// stands for the default.
 	SnapshotBytes, TrailingBytes int64

@@ -43,6 +43,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"successor-not-overheard", "replica.go", "		r.overhear(l)\n", "", "TestLeave"},
 		{"vote-before-the-log", "members.go", "if err := c.awaitCaughtUp(raft.ServerID(server)); err != nil {", "if err := error(nil); err != nil {", "TestNoVoteBeforeTheLog"},
 		{"last-voter-removed", "members.go", "case answer <= voters/2:", "case false:", "TestTransfersThatAreRefused"},
+		{"change-of-another-configuration", "configuration.go", "RemoveServer(id, index, memberTimeout)", "RemoveServer(id, 0, memberTimeout)", "TestGroupsOfTheirOwner"},
 		{"stranger-admitted", "members.go", `return fmt.Errorf("%s is not a member", peers.NameOf(server))`, "return nil", "TestStrangersAreRefused"},
 		{"certificate-of-any-node", "peers/port.go", "checkPeer(proof, NameOf(h.From))", "error(nil)", "TestCertificates"},
 		{"certificate-of-any-authority", "peers/certificates.go", "tls.RequireAndVerifyClientCert", "tls.RequireAnyClientCert", "TestCertificates"},

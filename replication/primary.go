@@ -30,7 +30,7 @@ const (
 	MaxRecord = 8 << 20
 	// maxBatch is how many bytes of records end a batch. A single record may be longer.
 	maxBatch = 256 << 10
-	// idle is after how long without changes an empty group is proposed, to advance the time.
+	// idle is after how long without changes an empty group is proposed, to advance the time, unless Options.Idle says otherwise.
 	idle = time.Second
 	// writeDelay is how long changes may wait if no reply waits for them.
 	writeDelay = time.Millisecond
@@ -48,6 +48,7 @@ type Primary struct {
 	elapsed func() int64 // the node's monotonic time, ns
 	life    *lifetime
 	lease   time.Duration // the lease timeout
+	idle    func() time.Duration
 	// send gives an entry to Raft. lost is told of an epoch one of whose entries may not be in the log.
 	send func(entry []byte) outcome
 	lost func(epoch id, cause error)
@@ -85,6 +86,7 @@ type reign struct {
 	begun    uint64 // drains
 	accepted uint64 // groups
 	asked    int64  // Elapsed when the last group was begun
+	pause    int64  // the time from an accepted group to the next, at most
 	start    int64  // the time of the epoch's first decision
 	since    int64  // Elapsed at that moment
 }
@@ -94,7 +96,7 @@ type outcome interface{ Error() error }
 
 func newPrimary(table Table, elapsed func() int64, life *lifetime) *Primary {
 	return &Primary{
-		table: table, elapsed: elapsed, life: life,
+		table: table, elapsed: elapsed, life: life, idle: func() time.Duration { return idle },
 		dirtied: make(chan struct{}, 1), kick: make(chan struct{}, 1), advanced: make(chan struct{}, 1), proposed: make(chan proposal, maxProposed),
 	}
 }
@@ -104,7 +106,7 @@ func (p *Primary) begin(epoch id, format uint8, start, since int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turns++
-	p.reign = reign{epoch: epoch, format: format, start: start, since: since}
+	p.reign = reign{epoch: epoch, format: format, start: start, since: since, pause: int64(idle)}
 	p.confirmed()
 	p.table.Lead(start-since, &p.drains.Gate, func() { signal(p.dirtied) })
 	p.turn.Store(p.turns)
@@ -210,7 +212,7 @@ func (p *Primary) Deciding() uint64 {
 
 // confirmed extends the time until which Deciding allows decisions. The lock is held.
 func (p *Primary) confirmed() {
-	until := p.elapsed() + int64(idle)
+	until := p.elapsed() + p.pause
 	if p.flying() {
 		until = p.asked
 	}
@@ -255,12 +257,12 @@ func (p *Primary) run() {
 		case <-soon.C:
 			armed, owing = false, true
 		case <-tick.C:
-			tick.Reset(idle)
+			tick.Reset(p.rest())
 			idling = true
 		}
 		if (owing || idling) && p.room() {
 			if p.drain() {
-				tick.Reset(idle)
+				tick.Reset(p.rest())
 			}
 			owing, idling = false, false
 		}
@@ -268,6 +270,15 @@ func (p *Primary) run() {
 			owing = p.waited()
 		}
 	}
+}
+
+// rest returns for how long no group need be proposed now.
+func (p *Primary) rest() time.Duration {
+	rest := p.idle()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pause = int64(rest)
+	return rest
 }
 
 // flying reports whether a group is in flight: begun and not accepted yet. The lock is held.

@@ -41,6 +41,9 @@ type replica struct {
 	rebuilding bool
 	// overheard is the newest Epoch that was counted meanwhile. It is not known yet whether the fence accepts it.
 	overheard entry
+	// members are those of the newest configuration that was applied since the start, and membersAt is its index, 0 for none yet.
+	members   raft.Configuration
+	membersAt uint64
 	// broken counts the events that make a copy of the table worthless: abdications and installed snapshots.
 	broken uint64
 	hashes hashes
@@ -76,9 +79,10 @@ func (r *replica) Apply(l *raft.Log) any {
 }
 
 // StoreConfiguration makes Raft count a change of the members as applied, so that a snapshot may follow it.
-func (r *replica) StoreConfiguration(index uint64, _ raft.Configuration) {
+func (r *replica) StoreConfiguration(index uint64, servers raft.Configuration) {
 	r.mu.Lock()
 	r.applied = index
+	r.members, r.membersAt = servers.Clone(), index
 	r.mu.Unlock()
 	r.told.changed()
 }

@@ -34,6 +34,8 @@ const (
 	CallAsk
 	// CallClients carries what Layer.Clients reads and writes.
 	CallClients
+	// CallGroups carries what Layer.Asks reads and writes.
+	CallGroups
 )
 
 // Hello is what a node says about itself.
@@ -60,6 +62,12 @@ func ServerID(name, incarnation string) string { return name + incarnationSep + 
 func NameOf(server string) string {
 	name, _, _ := strings.Cut(server, incarnationSep)
 	return name
+}
+
+// IncarnationOf returns the incarnation in a server id.
+func IncarnationOf(server string) string {
+	_, incarnation, _ := strings.Cut(server, incarnationSep)
+	return incarnation
 }
 
 // ErrNewer is returned if a node is of a newer version than this one can work with.

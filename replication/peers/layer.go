@@ -33,8 +33,8 @@ type Layer struct {
 	Join func(cluster string) error
 	// admits returns why a node may not talk to this one now, or nil. It is set before the first connection is served.
 	admits atomic.Pointer[func(server string) error]
-	// Clients serves a connection of CallClients, which it closes. If it is nil, such connections are refused.
-	Clients func(c net.Conn, from string)
+	// Clients serves a connection of CallClients, which it closes. If it is nil, such connections are refused. Asks does that for CallGroups.
+	Clients, Asks func(c net.Conn, from string)
 
 	accepted chan net.Conn // for Raft
 	done     chan struct{}
@@ -175,6 +175,17 @@ func (l *Layer) Said(server raft.ServerID) Hello {
 	return l.peers[string(server)]
 }
 
+// Tell notes what a server has said to somebody else of this node, or that it does not answer, if the hello is zero but for From.
+func (l *Layer) Tell(h Hello) {
+	if h.Reads == 0 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.peers, h.From)
+		return
+	}
+	l.know(h)
+}
+
 // Heard returns what a server has said at its last answer, or the zero value if it has not answered yet.
 func (l *Layer) Heard(server raft.ServerID) Heard {
 	l.mu.Lock()
@@ -216,6 +227,8 @@ func (l *Layer) take(conn net.Conn, h *Hello, c Call) {
 		_ = conn.Close()
 	case CallClients:
 		l.Clients(conn, h.From)
+	case CallGroups:
+		l.Asks(conn, h.From)
 	default:
 		select {
 		case l.accepted <- conn:
@@ -239,6 +252,10 @@ func (l *Layer) welcome(own, h *Hello, c Call) error {
 	case CallClients:
 		if l.Clients == nil {
 			return errors.New("this node does not take commands from other nodes")
+		}
+	case CallGroups:
+		if l.Asks == nil {
+			return errors.New("this node has one group")
 		}
 	case CallRaft:
 		if own.Cluster == "" && h.Cluster != "" && h.To == own.From {
