@@ -71,13 +71,13 @@ func (n *Node) Configuration() (Configuration, error) {
 // Alter changes a server of the group, whose address is needed only for one that becomes a member. index is that of the configuration from
 // which the change was computed. Alter returns ErrNotLeader if this node does not decide, and another error if there has been another
 // configuration since.
-func (n *Node) Alter(to Change, node, incarnation, address string, index uint64) error {
-	if !n.leads() {
+func (c *Cluster) Alter(to Change, node, incarnation, address string, index uint64) error {
+	if !c.leads() {
 		return ErrNotLeader
 	}
 	id := raft.ServerID(peers.ServerID(node, incarnation))
 	if to == Vote {
-		all, err := n.Members()
+		all, err := c.Members()
 		if err != nil {
 			return err
 		}
@@ -87,16 +87,16 @@ func (n *Node) Alter(to Change, node, incarnation, address string, index uint64)
 		}
 		address = all[i].Address
 	}
-	return n.change(func() raft.Future {
+	return c.change(func() raft.Future {
 		switch to {
 		case Learn:
-			return n.Cluster.raft.AddNonvoter(id, raft.ServerAddress(address), index, memberTimeout)
+			return c.raft.AddNonvoter(id, raft.ServerAddress(address), index, memberTimeout)
 		case Vote:
-			return n.Cluster.raft.AddVoter(id, raft.ServerAddress(address), index, memberTimeout)
+			return c.raft.AddVoter(id, raft.ServerAddress(address), index, memberTimeout)
 		case Demote:
-			return n.Cluster.raft.DemoteVoter(id, index, memberTimeout)
+			return c.raft.DemoteVoter(id, index, memberTimeout)
 		default:
-			return n.Cluster.raft.RemoveServer(id, index, memberTimeout)
+			return c.raft.RemoveServer(id, index, memberTimeout)
 		}
 	})
 }
@@ -121,8 +121,8 @@ func (n *Node) Told(all []peers.Hello) {
 func (n *Node) Says() peers.Hello { return n.parts.wire.Layer.Self() }
 
 // Call connects to a node at an address through this group, and returns that node's hello. Each has a directory for the group.
-func (n *Node) Call(c peers.Call, address, node string) (net.Conn, peers.Hello, error) {
-	return n.parts.wire.Layer.Call(c, address, node, peers.Timeout)
+func (c *Cluster) Call(call peers.Call, address, node string) (net.Conn, peers.Hello, error) {
+	return c.wire.Layer.Call(call, address, node, peers.Timeout)
 }
 
 // Confirm returns when everything in the log that was committed before the call is applied, and no other node led at that moment. It returns
@@ -139,9 +139,9 @@ func (n *Node) Confirm() error {
 }
 
 // LeaderServer returns the node that leads the group's Raft, "" if this node knows of none, and the term.
-func (n *Node) LeaderServer() (node string, term uint64) {
-	_, id := n.raft.LeaderWithID()
-	return peers.NameOf(string(id)), n.raft.CurrentTerm()
+func (c *Cluster) LeaderServer() (node string, term uint64) {
+	_, id := c.raft.LeaderWithID()
+	return peers.NameOf(string(id)), c.raft.CurrentTerm()
 }
 
 // Caught reports whether the node has applied all that the others had when it started.

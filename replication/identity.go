@@ -119,3 +119,27 @@ func (who *identity) join(cluster string) error {
 	}
 	return fmt.Errorf("%w: it belongs to the cluster %s, not to %s", ErrDirectory, who.Cluster, cluster)
 }
+
+// A node of a cluster of several groups keeps in the directory of group 0 of which cluster it is, and how many groups that has. That directory is
+// the first that it makes. A cluster begins when its group 0 does, which is the last to begin.
+
+// Identity is who a node is, as one of its directories says.
+type Identity struct {
+	ID, Incarnation string
+	Cluster         string // "" until the node is a member of one
+	Groups          int    // with keys, 0 in a cluster of one group
+	Began           bool   // the node has begun the cluster
+}
+
+// Known returns the identity in a directory, the zero Identity if there is none.
+func Known(dir string) (Identity, error) {
+	var s stored
+	path := filepath.Join(dir, nodeFile)
+	switch err := disk.ReadRecord(disk.OS{}, path, nodeKind, &s); {
+	case errors.Is(err, fs.ErrNotExist):
+		return Identity{}, nil
+	case err != nil:
+		return Identity{}, ofFile(path, err)
+	}
+	return Identity{ID: s.ID, Incarnation: s.Incarnation, Cluster: s.Cluster, Groups: s.Groups, Began: s.Began}, nil
+}

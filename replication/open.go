@@ -109,6 +109,37 @@ func (d *Disk) identify(id string) (*identity, error) {
 	return who, nil
 }
 
+// Found makes a new directory, and returns the identity in it. If the node begins a cluster, that has an id from now on, and its other groups can
+// begin. begun reports whether the group of the directory has something in its log already.
+func Found(id string, d Disk) (who Identity, begun bool, err error) {
+	in, err := d.identify(id)
+	if err != nil {
+		return who, false, err
+	}
+	if in.fresh {
+		if err := createStores(d.Dir, in); err != nil {
+			return who, false, err
+		}
+	}
+	if d.Bootstrap {
+		if _, err := in.begin(); err != nil {
+			return who, false, err
+		}
+	}
+	snapshots, err := openSnapshots(disk.OS{}, filepath.Join(d.Dir, snapshotsDir))
+	if err != nil {
+		return who, false, err
+	}
+	s, err := openStores(d.Dir, in, true)
+	if err != nil {
+		return who, false, err
+	}
+	last, _ := s.log.LastIndex()
+	newest, err := snapshots.newest()
+	who = Identity{ID: in.ID, Incarnation: in.Incarnation, Cluster: in.Cluster, Groups: in.Groups, Began: in.Began}
+	return who, last > 0 || newest != nil, errors.Join(err, s.close())
+}
+
 // hello returns the node's hello.
 func (o *Options) hello(who *identity, logs raft.LogStore) peers.Hello {
 	h := peers.Hello{From: o.server, Cluster: who.cluster(), Client: o.Address, Reads: Format, Writes: max(int(who.inForce.Load()), 1)}

@@ -402,6 +402,14 @@ func (p *Primary) answers() {
 	}
 }
 
+// groupSizes is a running mean of the sizes of the groups that the node has proposed, in bytes: each new group counts
+// for a sixteenth.
+type groupSizes struct{ mean16 uint64 }
+
+func (g *groupSizes) add(bytes int) { g.mean16 += uint64(bytes) - g.mean16/16 }
+
+func (g *groupSizes) mean() uint64 { return g.mean16 / 16 }
+
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/pulse"
+	"limitdb/internal/stats"
 )
 
 // stallLimit is how long a write may take. Raft does not give up the leadership while its disk hangs.
@@ -108,4 +109,21 @@ func (g *guarded) orGoexit(err error) error {
 		runtime.Goexit()
 	}
 	return nil
+}
+
+// writeTimes counts how long the writes of the log took, each with its syncs.
+type writeTimes [stats.Buckets]atomic.Uint64
+
+func (w *writeTimes) add(took int64) { w[stats.Bucket(took)].Add(1) }
+
+// p99 returns the time, in ns, within which 99 of 100 writes were done; 0 if there were none.
+func (w *writeTimes) p99() int64 {
+	var h stats.Histogram
+	for i := range w {
+		h.Buckets[i] = w[i].Load()
+	}
+	if h.Count() == 0 {
+		return 0
+	}
+	return h.Quantile(0.99)
 }
