@@ -28,6 +28,8 @@ type cluster struct {
 	joined   bool           // it is one
 	changes  sync.WaitGroup // of the members, under way
 	changing chan struct{}
+
+	whenCalm func(leader *node) // nil for nothing; no client has a command under way
 }
 
 // fault is a disturbance that lasts until a time.

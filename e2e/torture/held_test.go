@@ -37,14 +37,19 @@ type heldKey struct {
 	open        map[string]int64 // the holds that stay
 }
 
+// asker is a client whose commands have ids: it sends each until it is answered.
+type asker struct {
+	*client
+	t     *testing.T
+	again int // how many answers were lost
+}
+
 // holder is a client with keys of its own.
 type holder struct {
-	*client
-	t      *testing.T
+	asker
 	number int
 	ids    int
 	keys   []*heldKey
-	again  int
 	all    *atomic.Int64 // ids of all clients
 }
 
@@ -62,26 +67,26 @@ func (h *holder) run(gate *sync.RWMutex, stop <-chan struct{}) {
 }
 
 // do sends a command until it is answered. first is when it was first sent.
-func (h *holder) do(command string) (v resp.Value, first time.Time) {
+func (a *asker) do(command string) (v resp.Value, first time.Time) {
 	first = time.Now()
 	for time.Since(first) < patience {
-		values, outcomes := h.call(command)
+		values, outcomes := a.call(command)
 		switch v = values[0]; {
 		case outcomes[0] == answered, outcomes[0] == violation: // an error is an answer, too
 			return v, first
 		case outcomes[0] == unknown:
-			h.again++
+			a.again++
 		}
 	}
-	h.t.Errorf("%q is never answered", command)
+	a.t.Errorf("%q is never answered", command)
 	return v, first
 }
 
 // sure sends a command whose answer must begin with some words, and at times sends it once more.
-func (h *holder) sure(command, want string) bool {
-	for range 1 + h.rand.IntN(2) {
-		if v, _ := h.do(command); !strings.HasPrefix(shown(v), want) {
-			h.t.Errorf("%q is answered %s, not %s", command, shown(v), want)
+func (a *asker) sure(command, want string) bool {
+	for range 1 + a.rand.IntN(2) {
+		if v, _ := a.do(command); !strings.HasPrefix(shown(v), want) {
+			a.t.Errorf("%q is answered %s, not %s", command, shown(v), want)
 			return false
 		}
 	}

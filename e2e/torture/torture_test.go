@@ -138,10 +138,16 @@ func torture(t *testing.T) {
 	}
 	held, ids := []*holder{}, new(atomic.Int64)
 	for i := range 2 {
-		x := &holder{client: c.client(seed + uint64(i) + 300), t: t, number: i, all: ids}
+		x := &holder{asker: asker{client: c.client(seed + uint64(i) + 300), t: t}, number: i, all: ids}
 		held = append(held, x)
 		work.Go(func() { x.run(&gate, stop) })
 	}
+	inFlight := new(flights)
+	for i := range 6 {
+		x := &flyer{asker: asker{client: c.client(seed + uint64(i) + 400), t: t}, of: inFlight}
+		work.Go(func() { x.run(&gate, stop) })
+	}
+	c.whenCalm = func(leader *node) { inFlight.check(t, leader, false) }
 	end := time.Now().Add(total)
 	goesOn := func() bool { return (time.Now().Before(end) || c.dealt < faultKinds) && !t.Failed() }
 	for goesOn() {
@@ -163,9 +169,10 @@ func torture(t *testing.T) {
 		for _, x := range held {
 			x.check(l)
 		}
+		inFlight.check(t, l, true)
 	}
-	t.Logf("%d operations in %d histories, %d of them undecided; %v; %d commands on values; %d ids that are held or count once, %d commands of them sent again; %d epochs; faults: %v",
-		h.operations, h.checked, h.undecided, k, values.Load(), ids.Load(), held[0].again+held[1].again, c.epochs(), c.counts)
+	t.Logf("%d operations in %d histories, %d of them undecided; %v; %d commands on values; %d ids that are held or count once, %d commands of them sent again; %v; %d epochs; faults: %v",
+		h.operations, h.checked, h.undecided, k, values.Load(), ids.Load(), held[0].again+held[1].again, inFlight, c.epochs(), c.counts)
 	if h.undecided > 0 {
 		t.Errorf("porcupine did not come to an end of %d histories", h.undecided)
 	}
@@ -208,6 +215,14 @@ func startCluster(t *testing.T, seed uint64) *cluster {
 			t.Fatalf("%s cannot be added\n%s", n.id, c.nodes[0].tail(20))
 		}
 	}
+	c.await("the rules", func() bool {
+		l := c.leader()
+		if l == nil {
+			return false
+		}
+		_, err := l.ask("RL.RULES", "LOAD", "'"+flightRules+"'")
+		return err == nil
+	})
 	return c
 }
 
@@ -289,6 +304,9 @@ func (c *cluster) calm(gate *sync.RWMutex) {
 				c.t.Errorf("at entry %s, %s has another state: %v", index, id, of)
 			}
 		}
+	}
+	if l := c.leader(); l != nil && c.whenCalm != nil {
+		c.whenCalm(l)
 	}
 }
 
