@@ -156,7 +156,9 @@ func (it *item) hold(r *Request, a *asking, d *limit.Decision) (granted int64, e
 	if err != nil || d.Limited || granted == 0 {
 		return granted, err
 	}
-	r.Hold.granted(&e, t.now, granted, d)
+	if err = r.Hold.grantedIn(t, at, &e, &r.Limit, granted, d); err != nil {
+		return 0, err
+	}
 	return granted, note(t, set, beside, &e)
 }
 
@@ -192,6 +194,23 @@ func (h *Hold) granted(e *hold.Entry, now, amount int64, d *limit.Decision) {
 	case d.Wait > 0:
 		e.Back = later(now, d.Wait)
 	}
+}
+
+// grantedIn is granted for a key whose item is at an index. That a block is remembered for longer than what was taken says nothing
+// of when that has come back.
+func (h *Hold) grantedIn(t *Txn, at int, e *hold.Entry, l *limit.Limit, amount int64, d *limit.Decision) error {
+	plain := *d
+	if it := &t.items[at]; it.kind == limit.BLOCK && h.Once == nil {
+		state, err := it.stateFor(l)
+		if err == nil {
+			err = limit.Peek(l, state, t.now, 0, &plain)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	h.granted(e, t.now, amount, &plain)
+	return nil
 }
 
 // fullMost is for how many sets a shard remembers that they are full. Each has some MB.

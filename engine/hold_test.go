@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -42,10 +43,49 @@ func (k *holdKey) live(now int64) []byte {
 	return k.state
 }
 
-func (k *holdKey) keep(l *limit.Limit, next []byte) {
-	if next != nil {
-		k.kind, k.state = l.Algorithm.Kind(), append([]byte(nil), next...)
+// inner returns the state that l's algorithm reads, and the block around it.
+func (k *holdKey) inner(now int64) (state []byte, b limit.Block) {
+	if state = k.live(now); k.kind == limit.BLOCK {
+		var err error
+		if _, state, err = b.Open(state, now); err != nil {
+			panic(err)
+		}
 	}
+	return state, b
+}
+
+// keep keeps the next state for l's algorithm, with a block around it that still matters.
+func (k *holdKey) keep(now int64, l *limit.Limit, b limit.Block, next []byte) {
+	if next == nil {
+		return
+	}
+	if k.kind, k.state = l.Algorithm.Kind(), append([]byte(nil), next...); b.Remembered(now) {
+		if limit.Expires(k.kind, k.state) <= now {
+			k.state = nil
+		}
+		k.kind, k.state = limit.BLOCK, b.Put(nil, k.kind, k.state)
+	}
+}
+
+// due returns how many holds are to go back at now.
+func (k *holdKey) due(now int64) (n int) {
+	for _, h := range k.held {
+		if h.returns && !h.settled && !h.returned && h.until <= now {
+			n++
+		}
+	}
+	return n
+}
+
+// clone returns a copy of all that is known.
+func (k *holdKey) clone() *holdKey {
+	c := *k
+	c.state, c.held = append([]byte(nil), k.state...), map[string]*heldOnce{}
+	for id, h := range k.held {
+		one := *h
+		c.held[id] = &one
+	}
+	return &c
 }
 
 // pass gives back what is due, and forgets what is forgotten.
@@ -54,9 +94,9 @@ func (k *holdKey) pass(now int64) (ended int) {
 		if h.returns && !h.settled && !h.returned && h.until <= now {
 			h.returned, h.estimate, h.forgotten = true, h.amount, h.until+h.until-h.taken
 			ended++
-			if k.live(now) != nil && h.taken > k.void {
-				next, n, _ := limit.Return(&h.l, k.state, now, h.back, h.amount, nil)
-				k.keep(&h.l, next)
+			if state, b := k.inner(now); state != nil && h.taken > k.void {
+				next, n, _ := limit.Return(&h.l, state, now, h.back, h.amount, nil)
+				k.keep(now, &h.l, b, next)
 				h.amount -= n
 			}
 		}
@@ -68,11 +108,38 @@ func (k *holdKey) pass(now int64) (ended int) {
 }
 
 func (k *holdKey) take(now int64, l *limit.Limit, cost int64) (d limit.Decision) {
-	next, err := limit.Take(l, k.live(now), now, cost, nil, &d)
+	d, _ = k.takeUntil(now, l, cost)
+	return d
+}
+
+// takeUntil is take, and returns when all that is in use then has come back by itself, whatever a block is remembered for.
+func (k *holdKey) takeUntil(now int64, l *limit.Limit, cost int64) (d limit.Decision, back int64) {
+	state, b := k.inner(now)
+	var plain limit.Decision
+	next, err := limit.Take(l, append([]byte(nil), state...), now, cost, nil, &plain)
 	if err != nil {
 		panic(err)
 	}
-	k.keep(l, next)
+	if k.kind != limit.BLOCK && l.Block == 0 {
+		k.keep(now, l, b, next)
+		return plain, now + plain.Reset
+	}
+	next, as, err := limit.TakeBlock(l, k.kind, k.state, now, cost, nil, &d)
+	if err != nil {
+		panic(err)
+	}
+	if next != nil {
+		k.kind, k.state = as, append([]byte(nil), next...)
+	}
+	return d, now + plain.Reset
+}
+
+// peek answers as take would.
+func (k *holdKey) peek(now int64, l *limit.Limit, cost int64) (d limit.Decision) {
+	k.live(now)
+	if err := limit.PeekBlock(l, k.kind, k.state, now, cost, &d); err != nil {
+		panic(err)
+	}
 	return d
 }
 
@@ -88,7 +155,8 @@ func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settl
 		again := h.s
 		again.Again, again.Decision, again.Estimate, again.Actual = true, limit.Decision{}, 0, 0
 		if again.Limit.Algorithm != 0 {
-			if err := limit.Peek(&h.l, k.live(now), now, 0, &again.Decision); err != nil {
+			state, _ := k.inner(now)
+			if err := limit.Peek(&h.l, state, now, 0, &again.Decision); err != nil {
 				panic(err)
 			}
 		}
@@ -102,7 +170,7 @@ func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settl
 		actual = estimate
 	}
 	s := Settlement{Limit: h.l, Estimate: estimate, Actual: actual}
-	state := k.live(now)
+	state, b := k.inner(now)
 	switch more := actual - h.amount; {
 	case more > 0:
 		var before limit.Decision
@@ -113,7 +181,7 @@ func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settl
 		if err != nil {
 			return s, err
 		}
-		k.keep(&h.l, next)
+		k.keep(now, &h.l, b, next)
 		s.Charged, s.Over = more, max(0, more-before.Remaining)
 	default:
 		if state != nil && !h.returned && h.taken > k.void && more < 0 {
@@ -121,10 +189,11 @@ func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settl
 			if err != nil {
 				panic(err)
 			}
-			k.keep(&h.l, next)
+			k.keep(now, &h.l, b, next)
 			s.Charged = -n
 		}
-		if err := limit.Peek(&h.l, k.live(now), now, 0, &s.Decision); err != nil {
+		state, _ = k.inner(now)
+		if err := limit.Peek(&h.l, state, now, 0, &s.Decision); err != nil {
 			panic(err)
 		}
 	}
@@ -152,22 +221,62 @@ func holdLimits() [][]string {
 		{"GCRA 10/10s", "TOKEN 30/m BURST 7", "GCRA 1000/h"},
 		{"SLIDING 10/10s", "SLIDING 30/m"},
 		{"LOG 10/10s", "LOG 5/20s"},
+		{"LEAKY 100/m", "LEAKY 10/m BURST 3"},
+		{"TOKEN 10/10s INTERVAL", "TOKEN 20/10s INTERVAL"},
+		{"QUEUE 10/10s", "QUEUE 30/m"},
+		{"WARMUP 10/10s WARM 5s", "WARMUP 20/10s WARM 5s"},
+		{"SEGMENTED 10/10s SEGMENTS 5", "SEGMENTED 20/10s SEGMENTS 5"},
 	}
 }
 
+// blockingLimits are limits that block, alone and beside others.
+func blockingLimits() [][]string {
+	return [][]string{
+		{"GCRA 10/10s BLOCK 2s UPTO 8s"},
+		{"GCRA 10/10s BLOCK 7s UPTO 9s"},
+		{"TOKEN 10/10s INTERVAL BLOCK 7s UPTO 9s"},
+		{"FIXED 10/10s FIRST BLOCK 3s", "FIXED 15/10s FIRST BLOCK 1s UPTO 4s", "FIXED 10/10s FIRST"},
+		{"FIXED 10/10s FIRST BLOCK 12s UPTO 14s"},
+		{"SLIDING 10/10s BLOCK 12s UPTO 14s"},
+		{"SEGMENTED 10/10s SEGMENTS 5 BLOCK 12s UPTO 14s"},
+		{"LOG 10/10s BLOCK 1s UPTO 20s", "LOG 10/10s"},
+		{"LOG 10/10s BLOCK 12s UPTO 14s"},
+		{"QUEUE 10/10s BLOCK 7s UPTO 9s"},
+		{"WARMUP 10/10s WARM 5s BLOCK 7s UPTO 9s"},
+	}
+}
+
+// walkSteps is how many steps a walk has.
+const walkSteps = 600
+
+// modelRounds returns how many rounds of some steps each a test against a model makes: few or many, or as many as LIMITDB_STEPS
+// needs, which says how many steps there are in all.
+func modelRounds(t *testing.T, few, many, steps int) uint64 {
+	if s := os.Getenv("LIMITDB_STEPS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint64((n + steps - 1) / steps)
+	}
+	return uint64(scaled(few, many))
+}
+
 // What is held, committed, cancelled, over and forgotten is what it would be if all of that were done slowly one after
-// the other, for all algorithms, also after the log has been replayed into another engine.
+// the other, for all algorithms, also after the log has been replayed into another engine, or a part of it, as by a node that leads
+// in the place of one whose last records nobody else has.
 //
 //test:norace
 func TestHoldsModel(t *testing.T) {
 	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
 	counts := map[string]int{}
-	for round := range uint64(scaled(3, 60)) {
-		for family, specs := range holdLimits() {
+	families := slices.Concat(holdLimits(), blockingLimits())
+	for round := range modelRounds(t, 3, 60, len(families)*walkSteps) {
+		for family, specs := range families {
 			walkHolds(t, rand.New(rand.NewPCG(seed, round<<8|uint64(family))), specs, fmt.Sprintf("RAPID_SEED=%d, round %d, %v", seed, round, specs), counts)
 		}
 	}
-	for _, of := range []string{"held", "denied", "again", "used", "committed", "over", "given back", "cancelled first", "settled again", "no hold", "ended", "reset", "replayed"} {
+	for _, of := range []string{"held", "denied", "again", "used", "committed", "over", "given back", "cancelled first", "settled again", "no hold", "ended", "reset", "replayed", "failed over"} {
 		if counts[of] < 20 {
 			t.Errorf("%s: %d times", of, counts[of])
 		}
@@ -222,7 +331,8 @@ func walkHolds(t *testing.T, r *rand.Rand, specs []string, where string, counts 
 	k := &holdKey{void: math.MinInt64, held: map[string]*heldOnce{}}
 	key, now := []byte("tenant"), int64(1.7e18)
 	ids := []int{4, 12, 60, 400}[r.IntN(4)]
-	for step := range 600 {
+	saved := k.clone() // when the log was drained
+	for step := range walkSteps {
 		at := fmt.Sprintf("%s, step %d", where, step)
 		// Go to each time at which something goes back: buckets tell the order.
 		later := now + r.Int64N(1e9)*r.Int64N(3)
@@ -276,7 +386,7 @@ func walkHolds(t *testing.T, r *rand.Rand, specs []string, where string, counts 
 				counts["again"]++
 				continue
 			}
-			want := k.take(now, l, cost)
+			want, back := k.takeUntil(now, l, cost)
 			if err != nil || d != want || (got == cost) == want.Limited {
 				t.Fatalf("%s: held %d, %+v, %v; want %+v", at, got, d, err, want)
 			}
@@ -285,7 +395,7 @@ func walkHolds(t *testing.T, r *rand.Rand, specs []string, where string, counts 
 				continue
 			}
 			counts["held"]++
-			h = &heldOnce{l: *l, amount: cost, taken: now, until: now + ttl, back: now + d.Reset, returns: returns, forgotten: now + 2*ttl}
+			h = &heldOnce{l: *l, amount: cost, taken: now, until: now + ttl, back: back, returns: returns, forgotten: now + 2*ttl}
 			if returns {
 				h.forgotten = max(h.forgotten, h.back)
 			}
@@ -333,6 +443,7 @@ func walkHolds(t *testing.T, r *rand.Rand, specs []string, where string, counts 
 					k.kind, k.state, k.void = 0, nil, now
 					counts["reset"]++
 				}
+				now++ // what is taken in the nanosecond of a reset is taken before it, or after it
 			case 1: // a restart
 				drain(e, &log)
 				before := contents(e, now)
@@ -349,9 +460,28 @@ func walkHolds(t *testing.T, r *rand.Rand, specs []string, where string, counts 
 				for more := true; more; more = cursor != 0 {
 					cursor = e.Copy(now, cursor, &log)
 				}
+				saved = k.clone()
 				counts["replayed"]++
 			case 2:
 				drain(e, &log)
+				saved = k.clone()
+			case 3: // a failover: what came after the last records was not answered
+				if saved.due(now) > 1 {
+					break // it matters to buckets which of them goes back first
+				}
+				e.Close()
+				if e = newEngine(); replay(e, now, log.Bytes) != nil {
+					t.Fatal(at)
+				}
+				k = saved.clone()
+				k.pass(now)
+				var d limit.Decision
+				if err := e.Peek(now, key, &limits[0], 0, &d); err != nil {
+					t.Fatalf("%s: %v", at, err)
+				}
+				drain(e, &log)
+				saved = k.clone()
+				counts["failed over"]++
 			}
 		}
 		// The ids that are known are those of the model.

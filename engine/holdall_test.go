@@ -35,10 +35,11 @@ type holdKeys struct {
 func TestHoldAllModel(t *testing.T) {
 	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
 	counts := map[string]int{}
-	for round := range uint64(scaled(12, 400)) {
+	const steps = 400
+	for round := range modelRounds(t, 12, 400, steps) {
 		r := rand.New(rand.NewPCG(seed, round))
 		k := newHoldKeys(t, r, counts)
-		for step := range 400 {
+		for step := range steps {
 			k.step(r, fmt.Sprintf("RAPID_SEED=%d, round %d, step %d", seed, round, step))
 		}
 		k.e.Close()
@@ -55,7 +56,8 @@ func newHoldKeys(t *testing.T, r *rand.Rand, counts map[string]int) *holdKeys {
 	k := &holdKeys{t: t, e: New(Options{Shards: 4}), now: 1.7e18, counts: counts}
 	k.e.StartJournal(0, new(journal.Gate), func() {})
 	for i := range 3 {
-		specs := holdLimits()[r.IntN(len(holdLimits()))]
+		all := slices.Concat(holdLimits(), blockingLimits())
+		specs := all[r.IntN(len(all))]
 		l, err := limit.Parse(specs[0])
 		if err != nil {
 			t.Fatal(err)
@@ -110,13 +112,13 @@ func (k *holdKeys) step(r *rand.Rand, at string) {
 		}
 	}
 	for i := range k.keys {
-		var d, want limit.Decision
+		var d limit.Decision
 		l := &k.limits[i]
 		if err := k.e.Peek(k.now, k.keys[i], l, 0, &d); err != nil {
 			k.t.Fatalf("%s: %v", at, err)
 		}
-		if err := limit.Peek(l, k.of[i].live(k.now), k.now, 0, &want); err != nil || d != want {
-			k.t.Fatalf("%s: key %d has %+v, want %+v, %v", at, i, d, want, err)
+		if want := k.of[i].peek(k.now, l, 0); d != want {
+			k.t.Fatalf("%s: key %d has %+v, want %+v", at, i, d, want)
 		}
 	}
 }
@@ -167,29 +169,32 @@ func (k *holdKeys) hold(r *rand.Rand, some []int, id, at string) {
 	}
 	all := make([]limit.Decision, len(some))
 	for n, i := range some {
-		if _, err := limit.Take(&q.Limits[n], k.of[i].live(k.now), k.now, q.Costs[n], nil, &all[n]); err != nil {
-			k.t.Fatal(err)
-		}
-		if all[n].Limited {
+		if all[n] = k.of[i].peek(k.now, &q.Limits[n], q.Costs[n]); all[n].Limited {
 			denied++
 		}
 	}
 	if denied > 0 {
+		for n, i := range some {
+			if all[n].Limited { // a block may begin
+				k.of[i].take(k.now, &q.Limits[n], q.Costs[n])
+			}
+		}
 		if k.counts["denied"]++; q.At < 0 || !q.Decisions[q.At].Limited {
 			k.t.Fatalf("%s: %d, %+v; want %+v", at, q.At, q.Decisions, all)
 		}
 		return
 	}
-	if k.counts["held"]++; q.At >= 0 || !slices.Equal(q.Decisions, all) {
-		k.t.Fatalf("%s: %d, %+v; want %+v", at, q.At, q.Decisions, all)
-	}
 	for n, i := range some {
-		d := k.of[i].take(k.now, &q.Limits[n], q.Costs[n])
-		h := &heldOnce{l: q.Limits[n], amount: q.Costs[n], taken: k.now, until: k.now + ttl, back: k.now + d.Reset, returns: returns, forgotten: k.now + 2*ttl}
+		var back int64
+		all[n], back = k.of[i].takeUntil(k.now, &q.Limits[n], q.Costs[n])
+		h := &heldOnce{l: q.Limits[n], amount: q.Costs[n], taken: k.now, until: k.now + ttl, back: back, returns: returns, forgotten: k.now + 2*ttl}
 		if returns {
 			h.forgotten = max(h.forgotten, h.back)
 		}
 		k.of[i].held[id] = h
+	}
+	if k.counts["held"]++; q.At >= 0 || !slices.Equal(q.Decisions, all) {
+		k.t.Fatalf("%s: %d, %+v; want %+v", at, q.At, q.Decisions, all)
 	}
 }
 

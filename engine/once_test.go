@@ -112,7 +112,7 @@ func (m *onceModel) together(now int64, r *Together) (ds []limit.Decision, denie
 func TestOnceModel(t *testing.T) {
 	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
 	counts := map[string]int{}
-	for round := range uint64(scaled(3, 60)) {
+	for round := range modelRounds(t, 3, 60, len(holdLimits())*walkSteps) {
 		for family, specs := range holdLimits() {
 			walkOnce(t, rand.New(rand.NewPCG(seed, round<<8|uint64(family))), specs, fmt.Sprintf("RAPID_SEED=%d, round %d, %v", seed, round, specs), counts)
 		}
@@ -149,7 +149,7 @@ func walkOnce(t *testing.T, r *rand.Rand, specs []string, where string, counts m
 		w.limits = append(w.limits, l)
 	}
 	ids := []int{3, 12, 60, 300}[r.IntN(4)]
-	for step := range 600 {
+	for step := range walkSteps {
 		w.now += r.Int64N(1e9) * r.Int64N(2)
 		w.where = fmt.Sprintf("%s, step %d", where, step)
 		o := &Once{ID: strconv.AppendInt(nil, int64(r.IntN(ids)), 10), For: 1 + r.Int64N(20e9)}
@@ -282,7 +282,7 @@ func (w *onceWalk) reserve(k []byte, o *Once) {
 	if d != want {
 		w.Fatalf("%s: reserved %+v, want %+v", w.where, d, want)
 	}
-	s.keep(l, next)
+	s.keep(w.now, l, limit.Block{}, next)
 	if !d.Limited {
 		w.counts["reserved"]++
 		w.m.remember(w.now, k, o, cost, d.Wait)

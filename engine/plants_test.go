@@ -44,6 +44,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"cancel-that-stops-no-later-hold", "hold.go", "		e = hold.Entry{ID: id, Status: hold.Cancelled, Until: t.now + Remembered, Amount: cancelledFirst}\n", "		if e.Until = 0; e.Until == 0 {\n			return nil\n		}\n", "TestHoldsModel"},
 		{"return-after-the-window", "hold.go", "limit.Return(l, state, now, e.Back, amount, dst)", "limit.Return(l, state, now, max(e.Back, now+1), amount, dst)", "TestHoldsModel"},
 		{"return-after-a-reset", "hold.go", "	if e.Taken() <= void || amount == 0 {", "	if e.Taken() <= void-1<<62 || amount == 0 {", "TestHoldsModel"},
+		{"back-when-a-block-is-forgotten", "hold.go", "it.kind == limit.BLOCK && h.Once == nil {", "it.kind == limit.Kind(0) && h.Once == nil {", "TestHoldsModel"},
 		{"held-twice-by-the-short-way", "holdat.go", "known || err != nil {", "known && key == nil || err != nil {", "TestHoldsModel"},
 		{"settled-twice-by-the-short-way", "holdat.go", " || p.known.Settled()", "", "TestHoldsModel"},
 		{"due-return-passed-by-the-short-way", "holdat.go", "		if set.Due(p.now) {\n			return false, errBehind\n		}\n", "", "TestShortWayGivesBackFirst"},

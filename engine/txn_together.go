@@ -408,7 +408,9 @@ func (all *together) hold() (at int, err error) {
 		}
 		e, err := entryOf(t, beside, set, r.Hold, &r.Limits[i])
 		if err == nil {
-			r.Hold.granted(&e, t.now, r.Costs[i], &r.Decisions[i])
+			err = r.Hold.grantedIn(t, int(t.parts[i]), &e, &r.Limits[i], r.Costs[i], &r.Decisions[i])
+		}
+		if err == nil {
 			err = note(t, set, beside, &e)
 		}
 		if err != nil { // of the whole step, since heldBefore has found room
