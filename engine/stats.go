@@ -14,7 +14,7 @@ func (e Figures) Stats() Stats {
 
 // AddStats adds the counters of at most that many shards, beginning with shard
 // from, to sum. It returns the next shard, or 0 after the last one. To take
-// Stats in steps, begin with shard 0 and a zero sum.
+// Stats in steps, begin with shard 0 and a zero sum, or with the sum of other engines.
 func (e Figures) AddStats(sum *Stats, from, shards int) (next int) {
 	last := min(len(e.shards), from+shards)
 	for i := from; i < last; i++ {
@@ -23,7 +23,7 @@ func (e Figures) AddStats(sum *Stats, from, shards int) (next int) {
 	if last < len(e.shards) {
 		return last
 	}
-	sum.Bytes = e.Bytes()
+	sum.Bytes += e.Bytes()
 	return 0
 }
 

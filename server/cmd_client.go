@@ -242,7 +242,7 @@ func clientUnblock(c *call) {
 		c.Fail(spec.ErrNotInt)
 		return
 	}
-	if other := c.srv.clients.Find(id); other != nil && other.Unblock(c.srv.states(), c.Now, cause) {
+	if other := c.srv.clients.Find(id); other != nil && other.Unblock(c.Began, cause) {
 		c.Int(1)
 		return
 	}

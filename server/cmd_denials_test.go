@@ -117,7 +117,7 @@ func TestDenialsOfWaiters(t *testing.T) {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 	ts.clock.Advance(time.Second)
-	first.s.pub.Unblock(ts.engine, ts.clock.Now(), nil)
+	first.s.pub.Unblock(ts.clock.Now(), nil)
 	first.woken()
 	if got, want := denied(second.do("RL.DENIALS", "COUNT", "1")), "a limit GCRA 2/m 2 1 24000"; got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)

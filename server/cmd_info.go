@@ -63,11 +63,14 @@ func infoCommand(c *call) {
 		}
 	}
 	t := &infoText{srv: c.srv, now: c.srv.clock.Now()}
-	sections, shard, table := infoSections(), 0, c.srv.group.Held()
+	sections, shard, counted, table := infoSections(), 0, 0, c.srv.keyed[0].Held()
 	c.InSteps(nil, func() bool {
-		if shard >= 0 {
-			if shard = table.AddStats(&t.engine, shard, infoShards); shard == 0 {
-				shard = -1 // all shards have been added
+		if counted < len(c.srv.keyed) {
+			if shard = table.AddStats(&t.engine, shard, infoShards); shard > 0 {
+				return false
+			}
+			if counted++; counted < len(c.srv.keyed) {
+				table = c.srv.keyed[counted].Held()
 			}
 			return false
 		}
@@ -165,7 +168,7 @@ func (t *infoText) memory() {
 	srv := t.srv
 	e := &t.engine
 	rss, heap, total := srv.memory.Read(t.now)
-	used := heap + uint64(srv.states().Bytes())
+	used := heap + uint64(srv.bytes())
 	peak := srv.memory.Peak(used)
 	limit := srv.set.MaxMemory.Get()
 	t.Field("used_memory", used)
@@ -358,13 +361,24 @@ func (t *infoText) values() []statValue {
 // resetStat is CONFIG RESETSTAT: it restarts the figures of INFO from zero.
 func resetStat(c *call) {
 	srv, values := c.srv, map[string]uint64{}
-	t := &infoText{srv: srv, engine: srv.states().Stats()}
+	t := &infoText{srv: srv, engine: srv.stats()}
 	for _, v := range t.values() {
 		values[v.name] = v.n
 	}
 	c.Errors.Reset()
 	srv.base.Reset(srv.table.Totals(srv.counts), values)
 	c.OK()
+}
+
+// stats returns the sum of the figures of the engines in force.
+func (srv *Server) stats() (sum engine.Stats) {
+	for _, g := range srv.keyed {
+		e := g.Engine.Load()
+		for shard := e.AddStats(&sum, 0, infoShards); shard > 0; {
+			shard = e.AddStats(&sum, shard, infoShards)
+		}
+	}
+	return sum
 }
 
 // Figures returns the figures of the server, for metrics.
@@ -398,7 +412,7 @@ func nodeName(srv *Server) string {
 
 // historyFigures returns what the history keeps.
 func historyFigures(srv *Server) history.Figures {
-	e := srv.states().Stats()
+	e := srv.stats()
 	f := history.Figures{
 		Allowed: e.Allowed + srv.Rules().Free(), Limited: e.Limited, Shadow: srv.Rules().Shadowed(), Expired: e.Expired, Evicted: e.Evicted,
 		Keys: e.Keys, Bytes: e.Bytes, MaxBytes: srv.set.MaxMemory.Get(),

@@ -16,8 +16,10 @@ import (
 func (srv *Server) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { srv.keepHouse(ctx) })
-	wg.Go(func() { srv.sweep(ctx, srv.group) })
-	wg.Go(func() { ring(ctx, srv.group) })
+	for _, g := range srv.every {
+		wg.Go(func() { srv.sweep(ctx, g) })
+		wg.Go(func() { ring(ctx, g) })
+	}
 	wg.Go(func() { srv.watchScripts(ctx) })
 	wg.Wait()
 }
@@ -47,7 +49,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.rules.Look(now)
 			srv.history.Look(now)
 			_, heap, _ := srv.memory.Read(now)
-			srv.memory.Peak(heap + uint64(srv.states().Bytes()))
+			srv.memory.Peak(heap + uint64(srv.bytes()))
 		}
 	}
 }
@@ -116,10 +118,15 @@ const StuckAfter = int64(5 * time.Second)
 // one that does not.
 func (srv *Server) Live() error {
 	now := srv.clock.Now()
-	for _, p := range []struct {
+	type task struct {
 		name string
 		*pulse.Pulse
-	}{{"housekeeping", &srv.pulses.house}, {"expiry", &srv.group.Sweeps}, {"waking the requests that wait", &srv.group.Rings}, {"watching scripts", &srv.pulses.watch}} {
+	}
+	tasks := []task{{"housekeeping", &srv.pulses.house}, {"watching scripts", &srv.pulses.watch}}
+	for _, g := range srv.every {
+		tasks = append(tasks, task{"expiry", &g.Sweeps}, task{"waking the requests that wait", &g.Rings})
+	}
+	for _, p := range tasks {
 		if stuck := p.Stuck(now); stuck > StuckAfter {
 			return fmt.Errorf("%s has made no progress for %v", p.name, time.Duration(stuck).Round(time.Second))
 		}

@@ -1,6 +1,10 @@
 package server
 
 import (
+	"context"
+	"errors"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +109,103 @@ func TestGroupWakesWhoWaits(t *testing.T) {
 	ts.clock.Advance(time.Minute)
 	ts.states().Wake(ts.group.Now())
 	if got := c.resume(); got != "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60000\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// newGroups starts a server that leads n groups with keys. It stands alone.
+func newGroups(t testing.TB, n int, directives ...string) *testServer {
+	t.Helper()
+	return newTestServerWith(t, func(o *Options) {
+		for i := range n + 1 {
+			o.Groups = append(o.Groups, GroupOptions{Engine: engine.New(engine.Options{Seed: uint64(1 + i)})})
+		}
+		o.Engine = o.Groups[0].Engine
+	}, directives...)
+}
+
+// What concerns the server as a whole concerns each of its groups.
+func TestServerIsAllItsGroups(t *testing.T) {
+	ts := newGroups(t, 4)
+	for i, g := range ts.Groups() {
+		if got := ts.in(g, "SET", "k", "v"); got != "+OK\r\n" || g.Engine.Load().Stats().Keys != 1 {
+			t.Errorf("group %d: %q", i, got)
+		}
+	}
+	c := ts.client()
+	info := c.do("INFO").Text
+	for _, want := range []string{"\r\nkeys:4\r\n", "keys=4,"} {
+		if !strings.Contains(info, want) {
+			t.Errorf("INFO lacks %q", want)
+		}
+	}
+	if e, h := ts.stats(), historyFigures(ts.Server); e.Keys != 4 || h.Keys != 4 || e.Bytes != ts.bytes() || h.Bytes != e.Bytes {
+		t.Errorf("%+v, %+v, %d bytes", e, h, ts.bytes())
+	}
+	all := func(bit uint32) (n int) {
+		for _, g := range ts.Groups() {
+			if g.Special.Load()&bit != 0 {
+				n++
+			}
+		}
+		return n
+	}
+	ts.SetLoading(true)
+	loading := all(specialLoading)
+	ts.SetLoading(false)
+	ts.SetRefusing(errors.New("no"))
+	if refusing := all(specialMisconf); loading != 5 || refusing != 5 || !ts.Refusing() || all(specialLoading) != 0 {
+		t.Errorf("%d groups load, %d refuse", loading, refusing)
+	}
+}
+
+// The groups of a server expire their keys and wake those who wait, and Live looks at each.
+func TestEachGroupIsSweptAndRung(t *testing.T) {
+	ts := newGroups(t, 2)
+	var clients []*testClient
+	for i, g := range ts.Groups() {
+		g.Lead(g.Engine.Load(), int64(i)*int64(time.Hour))
+		ts.in(g, "SET", "k", "v", "EX", "30")
+		c := ts.client()
+		c.s.call.group, c.s.call.Group = g, &g.Group
+		clients = append(clients, c)
+		if got := c.raw("RL.TAKE a GCRA 1/m\r\nRL.TAKE a GCRA 1/m WAIT 1m\r\n"); c.s.pending == nil {
+			t.Fatalf("%q", got)
+		}
+	}
+	ts.clock.Advance(time.Minute)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go ts.Run(ctx)
+	for _, c := range clients {
+		if got := c.resume(); got != "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60000\r\n" {
+			t.Errorf("%q", got)
+		}
+	}
+	for _, g := range ts.Groups() {
+		for g.Engine.Load().Stats().Expired == 0 {
+			runtime.Gosched()
+		}
+	}
+	if err := ts.Live(); err != nil {
+		t.Error(err)
+	}
+}
+
+// CLIENT UNBLOCK ends a wait in whatever group it is, by the time of that group.
+func TestUnblockInAGroup(t *testing.T) {
+	ts := newGroups(t, 2)
+	g := ts.Groups()[2]
+	g.Lead(g.Engine.Load(), int64(time.Hour))
+	c, admin := ts.client(), ts.client()
+	c.s.call.group, c.s.call.Group = g, &g.Group
+	if got := c.raw("RL.TAKE a GCRA 1/m\r\nRL.TAKE a GCRA 1/m WAIT 2m\r\n"); c.s.pending == nil {
+		t.Fatalf("%q", got)
+	}
+	if got := line(admin.do("CLIENT", "UNBLOCK", strconv.FormatInt(c.s.pub.ID, 10))); got != "1" {
+		t.Fatal(got)
+	}
+	if got := c.resume(); got != "*5\r\n:1\r\n:1\r\n:0\r\n:60000\r\n:60000\r\n" {
 		t.Errorf("%q", got)
 	}
 }

@@ -63,6 +63,9 @@ func newTestServerWith(t testing.TB, change func(*Options), directives ...string
 	return ts
 }
 
+// states returns the engine in force.
+func (ts *testServer) states() *engine.Engine { return ts.group.Engine.Load() }
+
 // A scope is a part of a test that takes back what it has made before the test ends.
 type scope struct {
 	testing.TB

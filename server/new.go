@@ -47,11 +47,17 @@ func New(o Options) *Server {
 		runID:    newRunID(),
 		started:  o.Clock.Now(),
 		clients:  clients.New(o.Settings, o.Log, o.Memory, int64(unsafe.Sizeof(session{}))),
-		group:    group.New(o.Engine, o.Clock, o.Durability, o.Replication),
 		bounds:   script.Bounds{Steps: scriptSteps, Memory: scriptMemory},
 
 		auth: auth.New(o.Settings, o.Users),
 	}
+	if len(o.Groups) == 0 {
+		o.Groups = []GroupOptions{{o.Engine, o.Durability, o.Replication}}
+	}
+	for _, g := range o.Groups {
+		srv.every = append(srv.every, group.New(g.Engine, o.Clock, g.Durability, g.Replication))
+	}
+	srv.group, srv.keyed = srv.every[0], srv.every[min(1, len(srv.every)-1):]
 	srv.durable = &srv.group.Keeper
 	srv.accounts = Accounts{srv.auth, o.Settings}
 	lanes := 2 * runtime.GOMAXPROCS(0)
@@ -88,7 +94,7 @@ func New(o Options) *Server {
 	}
 	_ = keep() // it never fails
 	o.Registry.OnChange(keep, srv.set.RecentDenials)
-	srv.audited = audit.Views{Registry: o.Registry, Rules: srv.rules.Set, Keys: func() int64 { return srv.states().Stats().Keys }, User: srv.auth.Line}
+	srv.audited = audit.Views{Registry: o.Registry, Rules: srv.rules.Set, Keys: func() int64 { return srv.stats().Keys }, User: srv.auth.Line}
 	if o.Replication != nil {
 		srv.audited.Members = o.Replication.Members
 	}
@@ -112,7 +118,9 @@ func (srv *Server) timingChanged() {
 }
 
 func (srv *Server) ackChanged() {
-	srv.durable.AckLeader.Store(srv.opts.Replication != nil && srv.set.RaftAck.Get() == "leader")
+	for _, g := range srv.every {
+		g.Keeper.AckLeader.Store(g.Replication != nil && srv.set.RaftAck.Get() == "leader")
+	}
 }
 
 // Accept returns the session of a new connection, or refuses the connection with an error
@@ -241,7 +249,7 @@ func (s *session) Closed(reason error) {
 		ch.End(srv.clock.Now(), "not known: the client has gone")
 	}
 	if w := s.pub.Waits.Load(); w != nil {
-		s.call.States().Cancel(s.call.group.Now(), w, nil)
+		w.Group.Engine.Load().Cancel(w.Group.At(srv.clock.Now()), w.Waiter, nil)
 	}
 }
 

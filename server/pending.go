@@ -134,7 +134,7 @@ func (w *working) resume(*session) bool {
 // session is parked and has no goroutine; the engine wakes the connection. The wait does not
 // count as the command's time.
 type waiting struct {
-	*engine.Waiter
+	clients.Wait
 	asks handler.Asks
 	cmd  *command
 	args [][]byte // of what may have to be asked again; nil: it never has
@@ -181,7 +181,7 @@ func (c *call) ask(asks handler.Asks, before *waiting) (done bool) {
 		}
 		return true
 	}
-	w := &waiting{Waiter: ew, asks: asks, cmd: c.cmd}
+	w := &waiting{Wait: clients.Wait{Waiter: ew, Group: c.Group}, asks: asks, cmd: c.cmd}
 	if before != nil {
 		w.args = before.args
 	} else if _, ok := asks.(handler.Outdates); ok {
@@ -194,7 +194,7 @@ func (c *call) ask(asks handler.Asks, before *waiting) (done bool) {
 // await parks a session until w has been decided.
 func (w *waiting) await(s *session) {
 	s.pub.ArgMemory.Store(w.asks.Size() + handler.ArgBytes(w.args))
-	s.pub.Waits.Store(w.Waiter)
+	s.pub.Waits.Store(&w.Wait)
 	s.park(w)
 	if s.mayWait() != nil || w.outdated() { // it changed when this wait was not yet visible
 		s.conn.Wake()

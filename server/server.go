@@ -62,6 +62,9 @@ type Options struct {
 	Durability *Durability
 	// Replication keeps the state on several nodes. If nil, this node is alone.
 	Replication *Replication
+	// Groups are the groups among which the keys are divided: see package groups. The first has no keys, but the rules, the users and all
+	// that the nodes share; Engine, Durability and Replication are its parts. If there are none, one group has everything.
+	Groups []GroupOptions
 	// Backups makes backups for clients. If nil, there is nothing to back up.
 	Backups *backups.Source
 	// Rules says where rules come from and where they are kept.
@@ -78,6 +81,13 @@ type Options struct {
 	// Ports returns the port that the server listens on, for INFO. If nil, INFO shows the
 	// port of the settings.
 	Ports func() (tcp int)
+}
+
+// GroupOptions holds the parts of a group of keys. All but Engine may be nil.
+type GroupOptions struct {
+	Engine      *engine.Engine
+	Durability  *Durability
+	Replication *Replication
 }
 
 // Of packages below, for the owner of a server.
@@ -102,8 +112,10 @@ var (
 // Server runs the commands of all sessions. Make it with New, give it to a
 // transport as its Handler, and call Run.
 type Server struct {
-	parts    handler.Parts // for the handlers of packages below
-	group    *group.Group  // of all keys
+	parts    handler.Parts  // for the handlers of packages below
+	group    *group.Group   // of all keys or, with several groups, the one that has the rest
+	every    []*group.Group // all groups, by their numbers
+	keyed    []*group.Group // those that have keys
 	set      *config.Settings
 	registry *config.Registry
 	clock    Clock
@@ -220,7 +232,11 @@ const (
 )
 
 // setSpecial sets a bit that is the server's.
-func (srv *Server) setSpecial(bit uint32, on bool) { srv.group.Set(bit, on) }
+func (srv *Server) setSpecial(bit uint32, on bool) {
+	for _, g := range srv.every {
+		g.Set(bit, on)
+	}
+}
 
 // SetLoading sets whether the state is being loaded. While it is, the server refuses all but a
 // few commands with -LOADING. Loading may set the clock, and the engine must not remember an
@@ -243,11 +259,19 @@ func (srv *Server) SetRefusing(err error) {
 // Refusing reports whether commands that write are refused. See SetRefusing.
 func (srv *Server) Refusing() bool { return srv.group.Special.Load()&specialMisconf != 0 }
 
-// Group returns the group of all keys.
+// Group returns the group of all keys or, with several groups, the one that has the rules, the users and all that the nodes share.
 func (srv *Server) Group() *group.Group { return srv.group }
 
-// states returns the engine in force.
-func (srv *Server) states() *engine.Engine { return srv.group.Engine.Load() }
+// Groups returns all groups, by their numbers. The only one has number 0, and has the keys.
+func (srv *Server) Groups() []*group.Group { return srv.every }
+
+// bytes returns the memory of the engines in force.
+func (srv *Server) bytes() (n int64) {
+	for _, g := range srv.keyed {
+		n += g.Engine.Load().Bytes()
+	}
+	return n
+}
 
 // Settle returns when the sessions have ended the batches that they ran when it was called, or after a second. After Group.Follow and Settle,
 // no session decides anything that is not yet in the engine, and all their replies that reveal it wait for its outcome.
@@ -275,8 +299,11 @@ func (srv *Server) Ready() error {
 	if srv.Refusing() {
 		return errors.New("the log cannot be written, so commands that change something are refused (MISCONF)") // anybody may read this: no path
 	}
-	if r := srv.opts.Replication; r != nil {
-		s := r.Status()
+	for _, g := range srv.every {
+		if g.Replication == nil {
+			continue
+		}
+		s := g.Replication.Status()
 		if why := s.Unready(); why != "" {
 			return errors.New(why)
 		}

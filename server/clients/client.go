@@ -9,6 +9,7 @@ import (
 	"limitdb/config"
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/pubsub"
 	"limitdb/server/spec"
 	"limitdb/server/users"
@@ -32,8 +33,8 @@ type Client struct {
 	Batches                atomic.Int64                 // that have begun and ended; odd during one. Counted on a node of a cluster only
 	Queued                 atomic.Int32                 // 1 and the commands since MULTI; 0: there was no MULTI
 	Authed, Monitor, RESP3 atomic.Bool
-	Tracks                 atomic.Bool                   // CLIENT TRACKING is on
-	Waits                  atomic.Pointer[engine.Waiter] // the request that waits for its turn, or nil
+	Tracks                 atomic.Bool          // CLIENT TRACKING is on
+	Waits                  atomic.Pointer[Wait] // the request that waits for its turn, or nil
 
 	// The memory that the server holds for the client, in bytes.
 	Buffered    atomic.Int64 // of the query, which has not run
@@ -114,10 +115,17 @@ func (c *Client) Proto() resp.Proto {
 // SubCount returns the number of the client's subscriptions.
 func (c *Client) SubCount() int { return int(c.subscribed.Load()) }
 
-// Unblock ends the client's wait for its turn with cause, or with a denial if cause is nil. It reports whether the client was waiting.
-func (c *Client) Unblock(e *engine.Engine, now int64, cause error) bool {
+// Wait is a request that waits for its turn in a group.
+type Wait struct {
+	*engine.Waiter
+	Group *handler.Group
+}
+
+// Unblock ends the client's wait for its turn with cause, or with a denial if cause is nil, when the process's clock has a time. It reports
+// whether the client was waiting.
+func (c *Client) Unblock(now int64, cause error) bool {
 	w := c.Waits.Load()
-	if w == nil || !e.Cancel(now, w, cause) {
+	if w == nil || !w.Group.Engine.Load().Cancel(w.Group.At(now), w.Waiter, cause) {
 		return false
 	}
 	c.Conn.Wake()

@@ -24,8 +24,6 @@ type Group struct {
 	// Sweeps and Rings are the pulses of the goroutines that expire the group's keys and wake those who wait.
 	Sweeps, Rings pulse.Pulse
 
-	// ahead is how far the group's time is ahead of the process's clock, in ns. It changes only when the node begins to lead.
-	ahead   atomic.Int64
 	swapped chan struct{} // capacity 1
 }
 
@@ -53,15 +51,12 @@ func New(e *engine.Engine, c Clock, keeps *durable.Source, replication *cluster.
 // Now returns the time of the group, at which decisions are made, in Unix ns.
 func (g *Group) Now() int64 { return g.At(g.Clock.Now()) }
 
-// At returns the time of the group when the process's clock has a time.
-func (g *Group) At(now int64) int64 { return now + g.ahead.Load() }
-
 // Behind returns by how many ns the time of the group is behind the wall clock.
-func (g *Group) Behind() int64 { return g.Clock.Behind() - g.ahead.Load() }
+func (g *Group) Behind() int64 { return g.Clock.Behind() - g.Ahead.Load() }
 
 // Lead puts an engine in force and allows decisions on it. From now on, the group's time is that many ns ahead of the process's clock.
 func (g *Group) Lead(e *engine.Engine, ahead int64) {
-	g.ahead.Store(ahead)
+	g.Ahead.Store(ahead)
 	g.Engine.Store(e)
 	g.Set(Following, false)
 	select {
