@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -27,6 +28,7 @@ type call struct {
 	got      int64           // how much of them has come
 	cancel   func()          // of the goroutine; nil: there is none
 	held     int64           // bytes that it counts as
+	kept     int64           // those of them that are for message
 	watched  string          // the service whose health is watched
 	health   byte            // that was told last; 0: none is watched
 
@@ -151,9 +153,10 @@ func (c *call) take(part []byte, ends bool) {
 		c.serve(part)
 		return
 	}
-	c.message = append(c.message, part...)
-	c.x.held += int64(len(part))
-	c.held += int64(len(part))
+	if err := c.keep(part); err != nil {
+		c.fail(err)
+		return
+	}
 	for asked := 0; c.to == toReflect; asked++ {
 		message, rest, err := cutMessage(c.message)
 		if err != nil {
@@ -170,10 +173,7 @@ func (c *call) take(part []byte, ends bool) {
 		if c.reflect(message); c.x.calls[c.id] != c {
 			return
 		}
-		n := copy(c.message, rest)
-		c.x.held -= int64(len(c.message) - n)
-		c.held -= int64(len(c.message) - n)
-		c.message = c.message[:n]
+		c.message = c.message[:copy(c.message, rest)]
 	}
 	switch n := declared(c.message); {
 	case n > maxMessage:
@@ -187,6 +187,26 @@ func (c *call) take(part []byte, ends bool) {
 	}
 }
 
+// keep keeps a part of a message until the rest comes. What a client has begun to send on several streams is bounded as the commands of
+// any other client are; one message alone has its own bound.
+func (c *call) keep(part []byte) *failure {
+	before := cap(c.message)
+	c.message = append(c.message, part...)
+	c.keeps(int64(cap(c.message) - before))
+	if _, all := c.x.s.Longest(); c.x.half > max(all, c.kept) {
+		return failed(codeExhausted, fmt.Sprintf("messages that are not whole take %d bytes: client-query-buffer-limit allows %d", c.x.half, all))
+	}
+	return nil
+}
+
+// keeps notes that a partial call's message takes more bytes than before.
+func (c *call) keeps(more int64) {
+	c.x.half += more
+	c.x.held += more
+	c.held += more
+	c.kept += more
+}
+
 // agrees reports whether as much has come as the head says, or until the end not more.
 func (c *call) agrees(ends bool) bool {
 	return c.length < 0 || c.got == c.length || !ends && c.got < c.length
@@ -197,6 +217,7 @@ func (c *call) completed() {
 	c.ended = true
 	if c.partial {
 		c.partial = false
+		c.x.half -= c.kept
 		if c.x.partial--; c.x.oldest == c {
 			c.x.oldest = nil
 		}
@@ -413,6 +434,10 @@ func (x *session) unstick() {
 
 // fail ends a call without an answer.
 func (c *call) fail(why *failure) {
+	if c.partial { // no more of its message is looked at
+		c.message = nil
+		c.keeps(-c.kept)
+	}
 	c.x.strikes, c.x.pingAt = 0, 0
 	c.end = why.block()
 	if !c.headed {

@@ -19,7 +19,8 @@ type head struct {
 // add notes a field.
 func (h *head) add(f hpack.HeaderField) {
 	h.size += int(f.Size())
-	if h.size > maxHeaders {
+	if h.size > maxHeaders || !isValue(f.Value) {
+		h.bad = true
 		return
 	}
 	if strings.HasPrefix(f.Name, ":") {
@@ -81,6 +82,18 @@ func isName(s string) bool {
 	}
 	return s != ""
 }
+
+// isValue reports whether a field may have the value, as of RFC 9113, 8.2.1.
+func isValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= '\r' && (c == 0 || c == '\n' || c == '\r') {
+			return false
+		}
+	}
+	return s == "" || !isBlank(s[0]) && !isBlank(s[len(s)-1])
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // whole reports whether the head is one of a request.
 func (h *head) whole() bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -261,6 +262,110 @@ func TestResetBeforeLanding(t *testing.T) {
 	p.x.Resume()
 	if got := p.said(); got != strings.ReplaceAll(answered, " 1 ", " 3 ") {
 		t.Error(got)
+	}
+	p.idle()
+}
+
+// TestHalfMessages begins many messages and ends none: what is held of them all is bounded, and counted as it is.
+func TestHalfMessages(t *testing.T) {
+	p := greeted(t, nil)
+	part, streams := make([]byte, maxFrame), uint32(maxStreams)
+	begin := append([]byte{0, 0, byte(maxMessage >> 17), 0, 0}, part[5:]...) // half of the largest
+	before := heap()
+	refused := 0
+	for round := range 8 {
+		for i := range streams {
+			id := 2*i + 1
+			if p.x.calls[id] == nil && round > 0 {
+				continue
+			}
+			if round == 0 {
+				p.head(id, false)
+				_ = p.WriteData(id, false, begin)
+			} else {
+				_ = p.WriteData(id, false, part)
+			}
+			refused += strings.Count(p.send(), "grpc-message=messages that are not whole take ")
+		}
+	}
+	grown := heap() - before
+	_, most := p.s.Longest()
+	if p.x.half > most || p.guest.most > most+2*maxFrame+maxStreams*callSize || refused < maxStreams-int(most)/maxFrame {
+		t.Errorf("%d bytes of messages are held, %d in all, and %d messages were refused", p.x.half, p.guest.most, refused)
+	}
+	if p.guest.holds < grown*3/4 {
+		t.Errorf("%d bytes are told, and the heap has grown by %d", p.guest.holds, grown)
+	}
+	for i := range streams {
+		_ = p.WriteRSTStream(2*i+1, http2.ErrCodeCancel)
+	}
+	p.send()
+	p.idle()
+
+	// One message alone may be as long as any.
+	p.head(2*streams+1, false)
+	_ = p.WriteData(2*streams+1, false, begin[:5])
+	for range maxMessage/2/maxFrame - 1 {
+		_ = p.WriteData(2*streams+1, false, part)
+		if got := p.send(); strings.Contains(got, "HEADERS") {
+			t.Fatal(got)
+		}
+	}
+	// Beside it, no other has room.
+	p.head(2*streams+3, false)
+	_ = p.WriteData(2*streams+3, false, begin)
+	if got := p.send(); !strings.Contains(got, fmt.Sprintf("HEADERS %d :status=200 grpc-status=8 grpc-message=messages that are not whole take ", 2*streams+3)) {
+		t.Error(got)
+	}
+	_ = p.WriteRSTStream(2*streams+1, http2.ErrCodeCancel)
+	p.send()
+	p.idle()
+}
+
+// heap returns how many bytes are in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestBadValues sends fields whose values no field may have, in heads and in trailers: each is a malformed request, which ends its stream
+// and no other.
+func TestBadValues(t *testing.T) {
+	const reset = "RESET 1 PROTOCOL_ERROR"
+	for name, want := range map[string]string{
+		"x": reset, "grpc-timeout": reset, "content-type": reset, "authorization": reset, "te": reset,
+		":authority": reset, ":path": reset, ":method": reset, ":scheme": reset,
+	} {
+		for _, value := range []string{"a\x00b", "a\rb", "a\nb", "\x00", "\r\n", "a\r\nb: c", " a", "a ", "\ta", "a\t"} {
+			p := greeted(t, nil)
+			p.head(1, false, name, value)
+			_ = p.WriteData(1, true, p.usual())
+			if got := p.send(); got != want {
+				t.Errorf("%s with %q: %s", name, value, got)
+			}
+			p.head(3, false)
+			_ = p.WriteData(3, true, p.usual())
+			if got := p.send(); got != strings.ReplaceAll(answered, " 1 ", " 3 ") || len(p.ran) != 1 {
+				t.Errorf("after %s with %q: %s, ran %q", name, value, got, p.ran)
+			}
+			p.idle()
+		}
+	}
+	p := greeted(t, nil)
+	p.head(1, false)
+	_ = p.WriteData(1, false, p.usual())
+	p.fields(1, true, [][2]string{{"x", "a\nb"}})
+	if got := p.send(); got != reset || len(p.ran) > 0 {
+		t.Errorf("trailers: %s, ran %q", got, p.ran)
+	}
+	p.idle()
+	p = greeted(t, nil)
+	p.head(1, false, "x", "a b\tc\x7f\x01\xff", "y", "")
+	_ = p.WriteData(1, true, p.usual())
+	if got := p.send(); got != answered {
+		t.Errorf("other bytes: %s", got)
 	}
 	p.idle()
 }

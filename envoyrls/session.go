@@ -37,6 +37,7 @@ type session struct {
 	calls   map[uint32]*call
 	last    uint32 // the stream that was opened last
 	partial int    // calls whose message is not whole
+	half    int64  // bytes of their messages
 	oldest  *call  // the one that began first; nil: to be looked for
 	lost    int    // calls that are over, and have a goroutine
 	spare   *call  // a call that is over, for the next one

@@ -205,7 +205,7 @@ const answered = "HEADERS 1 :status=200; DATA 1 27; HEADERS 1 grpc-status=0 END"
 // idle checks that the session holds nothing.
 func (p *peer) idle() {
 	p.t.Helper()
-	if p.guest.holds != 0 || p.guest.waits != 0 || len(p.x.calls) != 0 || p.x.held != 0 || p.x.partial != 0 {
+	if p.guest.holds != 0 || p.guest.waits != 0 || len(p.x.calls) != 0 || p.x.held != 0 || p.x.half != 0 || p.x.partial != 0 {
 		p.t.Errorf("holds %d, waits since %d, %d calls, %d bytes, %d partial", p.guest.holds, p.guest.waits, len(p.x.calls), p.x.held, p.x.partial)
 	}
 }

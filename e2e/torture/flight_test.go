@@ -165,8 +165,7 @@ func (f *flyer) cancel(c *flight) {
 
 // granted makes a check, and reports whether it is granted.
 func (f *flyer) granted(c *flight, ask string, how int) bool {
-	for {
-		before := f.again
+	for before := f.again; ; {
 		v, _ := f.do(ask)
 		got, lost := shown(v), f.again > before
 		switch {
@@ -185,8 +184,9 @@ func (f *flyer) granted(c *flight, ask string, how int) bool {
 		switch {
 		case !lost:
 			return false
-		case how < 2: // the one whose answer is lost may still be granted
+		case how < 2: // the one whose answer is lost may still be granted, once a node goes on that was stopped
 			f.of.late.Add(1)
+			time.Sleep(50 * time.Millisecond)
 			continue
 		}
 		f.cancel(c)
