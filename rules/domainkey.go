@@ -10,13 +10,13 @@ import (
 // The key of a caller of a domain:
 //
 //	┌────────┬────────┬───┬──────┬───┬───┬────────┬───┬────────────┬───┬───────┬─
-//	│ \x00rl │ family │ { │ unit │ } │ : │ domain │ : │ key, key … │ : │ value │ …
+//	│ \x00rl │ family │ < │ unit │ > │ : │ domain │ : │ key, key … │ : │ value │ …
 //	└────────┴────────┴───┴──────┴───┴───┴────────┴───┴────────────┴───┴───────┴─
 //
 // It has what the descriptor says and not the branch that limits it, as that of Envoy's rate limit service: a caller keeps what
-// was used when the tree changes. Limits with another unit count apart. No tag of a rule's keys has a brace.
+// was used when the tree changes. Limits with another unit count apart. No tag of a rule's keys has an angle bracket.
 //
-// In all parts % : and # are written as in other keys, and in a key the comma is %2C. If a domain's name is long, most of it is
+// In all parts % : # { and } are written as in other keys, and in a key the comma is %2C. If a domain's name is long, most of it is
 // replaced by # and a hash, and so are keys and values that would make the key longer than MaxKey.
 
 // maxStem is the most bytes of a domain in a key.
@@ -48,7 +48,7 @@ func AppendNamespace(b, name []byte) []byte {
 func (l *Lookup) appendKey(b []byte, unit Unit, family byte, entries []Entry) []byte {
 	start := len(b)
 	b = append(b, Prefix...)
-	b = append(b, family, '{', units[unit].letter, '}', ':')
+	b = append(b, family, '<', units[unit].letter, '>', ':')
 	b = append(b, l.domain.stem...)
 	b = append(b, ':')
 	rest := len(b)
@@ -116,7 +116,7 @@ func appendEscapedKey(b, v []byte) []byte {
 }
 
 // ofDomain reports whether the key of a caller is that of a domain.
-func ofDomain(key []byte) bool { return key[familyAt+1] == '{' }
+func ofDomain(key []byte) bool { return key[familyAt+1] == '<' }
 
 // asText returns bytes as a string, while they do not change.
 func asText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
