@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"server":      {"engine", "hold", "value", "script", "known", "limit", "resp", "rules", "config", "transport", "uplink", "internal"},
 	"scripts":     {},
 	"bench":       {"resp", "limit", "engine"},
-	"cmd":         {"bench", "config", "dashboard", "engine", "envoyrls", "httpapi", "internal", "limit", "observe", "persistence", "replication", "resp", "rules", "server", "simulate", "state", "transport", "uplink"},
+	"cmd":         {"bench", "config", "dashboard", "engine", "envoyrls", "groups", "httpapi", "internal", "limit", "observe", "persistence", "replication", "resp", "rules", "server", "simulate", "state", "transport", "uplink"},
 	"e2e":         {"resp", "config", "engine", "internal", "rules", "server", "transport"},
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"limitdb/resp"
@@ -251,7 +252,7 @@ func (do Commands) ruleOf(ctx context.Context, key string) *ruleCaller {
 		return nil
 	}
 	c := &ruleCaller{Namespace: of.Namespace, Name: of.Rule, Candidate: of.Candidate, Fields: [][2]string{}}
-	names, err := do.keyFields(ctx, of.Namespace, of.Rule)
+	names, _, err := do.keyFields(ctx, of.Namespace, of.Rule)
 	switch {
 	case err != nil:
 		c.Unknown = err.Error()
@@ -269,18 +270,19 @@ func (do Commands) ruleOf(ctx context.Context, key string) *ruleCaller {
 
 var errNoRule = errors.New("there is no such rule any more")
 
-// keyFields returns the fields that identify a rule's callers.
-func (do Commands) keyFields(ctx context.Context, namespace, name string) ([]string, error) {
+// keyFields returns the fields that identify a rule's callers, and which of them is a hash tag in their keys, from 1; 0 if none is.
+func (do Commands) keyFields(ctx context.Context, namespace, name string) (names []string, tagged int, err error) {
 	v, err := do.ask(ctx, "RL.RULES", "LIST", namespace)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for _, e := range v.Elems {
 		if f := fieldsOf(e); f.text("name") == name {
-			return texts(f["key"]), nil
+			names = texts(f["key"])
+			return names, 1 + slices.Index(names, f.text("shard_by")), nil
 		}
 	}
-	return nil, errNoRule
+	return nil, 0, errNoRule
 }
 
 // reset forgets a key, or all that a rule knows of a caller.

@@ -26,6 +26,7 @@ type rulePage struct {
 	LimitFrom string   `json:"limit_from"` // the field with the limit that a request brings
 	AtMost    string   `json:"at_most"`
 	InFlight  string   `json:"in_flight"` // how many requests may be in flight
+	ShardBy   string   `json:"shard_by"`  // the field by which its keys are divided among groups
 	Text      string   `json:"text"`      // as it is written
 	Source    string   `json:"source"`    // file, or command
 	Callers   []topKey `json:"callers"`
@@ -92,7 +93,7 @@ func listed(namespace string, f fields) rulePage {
 	return rulePage{
 		rule:  rule{Namespace: namespace, Name: f.text("name"), Mode: f.text("mode")},
 		Limit: f.text("limit"), Key: texts(f["key"]), Candidate: f.text("candidate"),
-		Match: texts(f["match"]), Except: texts(f["except"]), Plans: texts(f["plans"]), Overrides: f.int("overrides"), Cost: f.text("cost"), Weights: texts(f["weights"]), LimitFrom: f.text("limit_from"), AtMost: f.text("at_most"), InFlight: f.text("in_flight"), Callers: []topKey{}, Minutes: []minute{},
+		Match: texts(f["match"]), Except: texts(f["except"]), Plans: texts(f["plans"]), Overrides: f.int("overrides"), Cost: f.text("cost"), Weights: texts(f["weights"]), LimitFrom: f.text("limit_from"), AtMost: f.text("at_most"), InFlight: f.text("in_flight"), ShardBy: f.text("shard_by"), Callers: []topKey{}, Minutes: []minute{},
 	}
 }
 
@@ -192,7 +193,7 @@ func (d *Dashboard) changeRule(w http.ResponseWriter, r *http.Request, command s
 		d.Log.Info("a rule was changed on the dashboard", "addr", r.RemoteAddr, "namespace", q.Namespace, "rule", q.Name, "how", q.How)
 	}
 	f := fieldsOf(v)
-	answer(w, http.StatusOK, map[string]any{"text": next, "added": texts(f["added"]), "changed": texts(f["changed"]), "removed": texts(f["removed"])})
+	answer(w, http.StatusOK, map[string]any{"text": next, "added": texts(f["added"]), "changed": texts(f["changed"]), "removed": texts(f["removed"]), "restarted": texts(f["restarted"])})
 }
 
 // mode changes the mode of a rule.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -92,7 +93,7 @@ func (s *searching) exact() {
 
 // caller finds the caller of a rule.
 func (s *searching) caller(n name) {
-	fields, err := s.do.keyFields(s.ctx, n.namespace, n.rule)
+	fields, _, err := s.do.keyFields(s.ctx, n.namespace, n.rule)
 	if err != nil || len(fields) == 0 || len(fields) > len(n.values) {
 		return
 	}
@@ -158,6 +159,7 @@ func isCut(key string) bool {
 func (s *searching) scan() (whole bool) {
 	var patterns []string
 	for _, n := range parseName(s.text) {
+		_, n.tagged, _ = s.do.keyFields(s.ctx, n.namespace, n.rule)
 		patterns = append(patterns, n.pattern())
 	}
 	patterns = append(patterns, escape(s.text)+"*")
@@ -200,14 +202,23 @@ func escape(text string) string {
 type name struct {
 	namespace, rule string
 	values          []string
+	tagged          int // which value is a hash tag in the key, from 1; 0: none
 }
 
 // pattern returns a pattern for the keys of the callers whose names begin so.
 func (n *name) pattern() string {
 	p := escape(rules.Prefix) + "????:" + escape(n.namespace) + ":" + escape(n.rule)
-	in := strings.NewReplacer("%", "%25", ":", "%3A", "#", "%23")
-	for _, v := range n.values {
-		p += ":" + escape(in.Replace(v))
+	in := strings.NewReplacer("%", "%25", ":", "%3A", "#", "%23", "{", "%7B", "}", "%7D")
+	for i, v := range n.values {
+		v = in.Replace(v)
+		switch last := i == len(n.values)-1; {
+		case i+1 != n.tagged:
+		case last:
+			v = "{" + v
+		default:
+			v = "{" + cmp.Or(v, "%") + "}"
+		}
+		p += ":" + escape(v)
 	}
 	return p + "*"
 }
@@ -232,7 +243,7 @@ func parseName(text string) (all []name) {
 	}
 	for i := range len(head) {
 		if head[i] == '/' && i > 0 && len(all) < maxNames {
-			all = append(all, name{head[:i], head[i+1:], values})
+			all = append(all, name{namespace: head[:i], rule: head[i+1:], values: values})
 		}
 	}
 	return all

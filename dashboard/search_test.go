@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,15 +14,19 @@ import (
 
 // TestNames checks that the name by which the page shows a caller of a rule leads back to the caller, and that its pattern matches the key.
 func TestNames(t *testing.T) {
-	escapeValue := strings.NewReplacer("%", "%25", ":", "%3A", "#", "%23")
+	escapeValue := strings.NewReplacer("%", "%25", ":", "%3A", "#", "%23", "{", "%7B", "}", "%7D")
 	rapid.Check(t, func(t *rapid.T) {
 		namespace, rule := rapid.StringMatching(`[a-z][a-z/_.-]{0,5}`).Draw(t, "namespace"), rapid.StringMatching(`[a-z_.-]{1,5}`).Draw(t, "rule")
 		values := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
 			return strings.ReplaceAll(string(rapid.SliceOfN(rapid.Byte(), 0, 6).Draw(t, "bytes")), " ", "_") // one with a blank is taken for two values
 		}), 1, 3).Draw(t, "values")
+		tagged := rapid.IntRange(0, len(values)).Draw(t, "tagged")
 		key := rules.Prefix + "cAbc:" + namespace + ":" + rule
-		for _, v := range values {
-			key += ":" + escapeValue.Replace(v)
+		for i, v := range values {
+			if v = escapeValue.Replace(v); i+1 == tagged {
+				v = "{" + cmp.Or(v, "%") + "}"
+			}
+			key += ":" + v
 		}
 		text := rules.KeyText(key)
 		all := parseName(text)
@@ -32,6 +37,7 @@ func TestNames(t *testing.T) {
 		if i < 0 {
 			return
 		}
+		all[i].tagged = tagged
 		pattern, ok := glob.Compile(all[i].pattern())
 		if !ok || !pattern.Match([]byte(key)) {
 			t.Fatalf("%q does not match %q", key, all[i].pattern())

@@ -108,8 +108,11 @@ func (c *compiler) checkPlan(p *planDoc) {
 }
 
 func (c *compiler) namespace(doc *namespaceDoc) {
-	ns := &Namespace{name: doc.name.text, fields: map[string]int32{}}
+	ns := newNamespace(doc.name.text)
 	c.ns = ns
+	if doc.shardBy.given() {
+		ns.shard, ns.shardBy = c.field(doc.shardBy.text), doc.shardBy.text
+	}
 	names := map[string]bool{}
 	add := func(r *ruleDoc, group int32) *Rule {
 		if names[r.name.text] && isName(r.name.text) {
@@ -140,6 +143,7 @@ func (c *compiler) namespace(doc *namespaceDoc) {
 			before = append(before, r)
 		}
 	}
+	c.noteShard(doc)
 	ns.index = makeIndex(len(ns.rules), func(i int) ([]condition, []int32) { return ns.rules[i].conditions, ns.rules[i].key })
 	ns.Index = len(c.set.namespaces)
 	c.set.namespaces = append(c.set.namespaces, ns)
@@ -193,6 +197,7 @@ func (c *compiler) rule(doc *ruleDoc) *Rule {
 	c.needs(doc.at, r.key, r.conditions)
 	c.except(doc, r)
 	c.addresses(doc, r)
+	c.shard(doc, r)
 	r.stem = r.makeStem()
 	c.limits(doc, r)
 	c.exceptions(doc, r)
@@ -426,6 +431,9 @@ func (r *Rule) checksum(before string) [sha256.Size]byte {
 	for i := range r.overrides {
 		conditions(r.overrides[i].conditions)
 		write(r.overrides[i].terms.String())
+	}
+	if r.shard >= 0 {
+		write("shard_by", r.fields[r.shard])
 	}
 	if len(r.except) > 0 {
 		write("except")

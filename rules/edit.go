@@ -57,7 +57,7 @@ func (s *Set) Set(namespace, name string, rule []byte) ([]byte, error) {
 			ns = &yaml.Node{Kind: yaml.SequenceNode}
 			all.Style, all.Content = 0, append(all.Content, text(namespace), ns)
 		}
-		if ns.Kind == yaml.MappingNode {
+		if ns = listOf(ns); ns.Kind == yaml.MappingNode {
 			return errTree
 		}
 		ns.Style, ns.Content = 0, append(ns.Content, n)
@@ -74,7 +74,7 @@ func checkRule(root, rule *yaml.Node) error {
 		object(d, root, "the file", fileRows(), &doc)
 		doc.namespaces = nil
 		c.file(&doc)
-		c.ns = &Namespace{fields: map[string]int32{}}
+		c.ns = newNamespace("")
 		if r := d.rule(rule); len(d.errs) == 0 {
 			c.rule(&r)
 		}
@@ -90,7 +90,8 @@ func (s *Set) Delete(namespace, name string) ([]byte, error) {
 		}
 		list.Content = append(list.Content[:i], list.Content[i+1:]...)
 		all := nodeOf(root, "namespaces")
-		ns := nodeOf(all, namespace)
+		whole := nodeOf(all, namespace)
+		ns := listOf(whole)
 		for j, entry := range ns.Content {
 			if nodeOf(entry, "rules") == list && len(list.Content) == 0 {
 				ns.Content = append(ns.Content[:j], ns.Content[j+1:]...)
@@ -98,7 +99,7 @@ func (s *Set) Delete(namespace, name string) ([]byte, error) {
 			}
 		}
 		for j := 0; len(ns.Content) == 0 && j < len(all.Content); j += 2 {
-			if all.Content[j+1] == ns {
+			if all.Content[j+1] == whole {
 				all.Content = append(all.Content[:j], all.Content[j+2:]...)
 				break
 			}
@@ -156,9 +157,17 @@ func (s *Set) edit(fn func(root *yaml.Node) error) ([]byte, error) {
 	return encode(root)
 }
 
+// listOf returns the list of a namespace's rules, which may be in a mapping with more fields.
+func listOf(ns *yaml.Node) *yaml.Node {
+	if list := nodeOf(ns, "rules"); list != nil {
+		return list
+	}
+	return ns
+}
+
 // findRule finds a rule: the list that it is in, and its index there.
 func findRule(root *yaml.Node, namespace, name string) (list *yaml.Node, i int, err error) {
-	ns := nodeOf(nodeOf(root, "namespaces"), namespace)
+	ns := listOf(nodeOf(nodeOf(root, "namespaces"), namespace))
 	if ns == nil {
 		return nil, 0, ErrNoRule
 	}

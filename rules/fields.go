@@ -40,6 +40,7 @@ type planDoc struct {
 // namespaceDoc is a list of rules, or a tree of descriptors.
 type namespaceDoc struct {
 	name    spot
+	shardBy spot
 	entries []entryDoc
 	tree    *domainDoc
 }
@@ -136,8 +137,8 @@ func fileRows() []row[fileDoc] {
 			readPlans,
 		},
 		{
-			"namespaces", true, `{"type": "object", "additionalProperties": {"oneOf": [{"type": "array", "items": {"oneOf": [{"$ref": "#/$defs/rule"}, {"$ref": "#/$defs/group"}]}}, {"$ref": "#/$defs/tree"}]}}`,
-			"For each namespace a list of rules, or a tree of descriptors. A check names one namespace.",
+			"namespaces", true, `{"type": "object", "additionalProperties": {"oneOf": [{"type": "array", "items": {"oneOf": [{"$ref": "#/$defs/rule"}, {"$ref": "#/$defs/group"}]}}, {"$ref": "#/$defs/namespace"}, {"$ref": "#/$defs/tree"}]}}`,
+			"For each namespace a list of rules, such a list with shard_by, or a tree of descriptors. A check names one namespace.",
 			readNamespaces,
 		},
 	}
@@ -160,6 +161,20 @@ func defaultsRows() []row[defaultsDoc] {
 		{
 			"mode", false, schemaMode(), "The mode of rules that name none; enforce if not given.",
 			func(d *decoder, n *yaml.Node, to *defaultsDoc) { to.mode = d.mode(n) },
+		},
+	}
+}
+
+// namespaceRows are the fields of a namespace with rules that says more than these.
+func namespaceRows() []row[namespaceDoc] {
+	return []row[namespaceDoc]{
+		{
+			"shard_by", false, schemaName, "The field by whose value keys are divided among groups: all rules that have it in key keep a caller in one slot.",
+			func(d *decoder, n *yaml.Node, to *namespaceDoc) { to.shardBy = spot{d.name(n, "shard_by"), n} },
+		},
+		{
+			"rules", true, `{"type": "array", "items": {"oneOf": [{"$ref": "#/$defs/rule"}, {"$ref": "#/$defs/group"}]}}`, "The rules of the namespace.",
+			func(d *decoder, n *yaml.Node, to *namespaceDoc) { to.entries = d.entries(n) },
 		},
 	}
 }
@@ -422,29 +437,36 @@ func readPlans(d *decoder, n *yaml.Node, to *fileDoc) {
 func readNamespaces(d *decoder, n *yaml.Node, to *fileDoc) {
 	d.pairs(n, "namespaces", func(key, value *yaml.Node) {
 		ns := namespaceDoc{name: spot{d.name(key, "a namespace's name"), key}}
-		value = d.resolve(value)
-		if value.Kind == yaml.MappingNode {
+		switch value = d.resolve(value); {
+		case hasField(value, "shard_by", "rules"):
+			object(d, value, "a namespace", namespaceRows(), &ns)
+		case value.Kind == yaml.MappingNode:
 			ns.tree = d.tree(value)
-			to.namespaces = append(to.namespaces, ns)
-			return
+		default:
+			ns.entries = d.entries(value)
 		}
-		d.items(value, "a namespace", func(item *yaml.Node) {
-			e := entryDoc{at: item, isGroup: isGroup(item)}
-			if e.isGroup {
-				object(d, item, "a group", groupRows(), &e)
-			} else {
-				e.rule = d.rule(item)
-			}
-			ns.entries = append(ns.entries, e)
-		})
 		to.namespaces = append(to.namespaces, ns)
 	})
 }
 
-// isGroup reports whether an entry of a namespace has the fields of a group.
-func isGroup(n *yaml.Node) bool {
+// entries reads the list of rules and groups of a namespace.
+func (d *decoder) entries(n *yaml.Node) (all []entryDoc) {
+	d.items(n, "a namespace", func(item *yaml.Node) {
+		e := entryDoc{at: item, isGroup: hasField(item, "exclusive", "rules")}
+		if e.isGroup {
+			object(d, item, "a group", groupRows(), &e)
+		} else {
+			e.rule = d.rule(item)
+		}
+		all = append(all, e)
+	})
+	return all
+}
+
+// hasField reports whether a node is a mapping with one of two fields.
+func hasField(n *yaml.Node, one, other string) bool {
 	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
-		if k := n.Content[i].Value; k == "exclusive" || k == "rules" {
+		if k := n.Content[i].Value; k == one || k == other {
 			return true
 		}
 	}

@@ -20,6 +20,7 @@ func FuzzFiles(f *testing.F) {
 		`{"version": 1, "defaults": {"mode": "off"}, "namespaces": {"a/b": [{"name": "c", "key": ["ip", "d"], "ipv6_prefix": 56, "cost": "n", "limit": "log 5/m", "candidate": "token 6/m interval"}]}}`,
 		"# one\nversion: 1 # two\nnamespaces:\n  # three\n  a: # four\n  - name: x # five\n    limit: 1/s\n    # six\n  - {limit: 2/s,\n     name: y} # seven\n",
 		"version: 1\nnamespaces: {a: [{name: x, match: {u: a*}, except: &e {u: '*b', v: c}, limit: 1/s}, {name: y, except: *e, limit: 2/s}]}\n",
+		"version: 1\nnamespaces:\n  a: {shard_by: &s u, rules: [{name: x, key: [v, *s], limit: 1/s}, {exclusive: true, rules: [{name: y, limit: 1/s}]}]}\n  b: {rules: [{name: x, limit: 1/s}]}\n",
 		"version: 1\nnamespaces: {a: [{name: x, limit: \"1/s\", description: |\n a\n\n  b\n}]}\n",
 		"version: 1\nnamespaces:\n  a: {all_or_none: true, descriptors: [{key: k, value: v*, share_threshold: true, rate_limit: {unit: day, requests_per_unit: 5, algorithm: gcra}}]}\n  b: [{name: x, limit: 1/s}]\n",
 	} {

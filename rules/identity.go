@@ -18,8 +18,9 @@ import (
 //	└────────┴────────┴─────┴───┴───────────┴───┴──────┴───┴───────┴─
 //	    3        1       3    1
 //
-// There is a value for each field of the rule's key, in the order of the rule. In a value, % : and #
-// are written %25, %3A and %23, so two callers never share a key.
+// There is a value for each field of the rule's key, in the order of the rule. In a value, % : # { and }
+// are written %25, %3A, %23, %7B and %7D, so two callers never share a key. The value of the field that shard_by
+// names is a hash tag, see shard.go; no other key has one.
 //
 // The family is a letter for the algorithm's family, since the states of one family mean nothing
 // to another; in upper case it is a candidate's. The tag is a hash of what the values are: if a
@@ -74,6 +75,8 @@ func (r *Rule) appendKey(b []byte, q *Query, family byte) []byte {
 	for i, field := range r.key {
 		b = append(b, ':')
 		switch from := len(b); {
+		case i == r.shard:
+			b = append(b, q.Tag()...)
 		case i == r.address:
 			b = appendNetwork(b, q.values[field], r.v4, r.v6)
 		case q.escaped != nil && q.escapedOf == field:
@@ -90,29 +93,30 @@ func (r *Rule) appendKey(b []byte, q *Query, family byte) []byte {
 	h.Write(q.Secret)
 	h.Write(b[start:values])
 	h.Write(b[values:])
-	b, q.escaped = append(b[:values], ":#"...), nil // which was in b
+	b, q.escaped = b[:values], nil // which was in b
+	if r.shard >= 0 {
+		b = append(append(b, ':'), q.Tag()...)
+	}
+	b = append(b, ":#"...)
 	var sum [sha256.Size]byte
 	return base64.RawURLEncoding.AppendEncode(b, h.Sum(sum[:0])[:hashBits/8])
 }
 
-// escapes has a bit for each byte that is escaped, from '#' on.
+// escapes has a bit for each byte that is escaped, from '#' on, but for the braces.
 const escapes = 1<<('%'-'#') | 1<<(':'-'#') | 1
+
+const hexDigits = "0123456789ABCDEF"
 
 // appendEscaped appends a value as keys have it.
 func appendEscaped(b, v []byte) []byte {
 	from := 0
 	for i, c := range v {
-		if d := c - '#'; d > ':'-'#' || escapes>>d&1 == 0 {
+		if d := c - '#'; (d > ':'-'#' || escapes>>d&1 == 0) && c != '{' && c != '}' {
 			continue
 		}
 		b = append(b, v[from:i]...)
-		b = append(b, '%', '2', '5')
-		switch from = i + 1; c {
-		case ':':
-			b[len(b)-2], b[len(b)-1] = '3', 'A'
-		case '#':
-			b[len(b)-1] = '3'
-		}
+		b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
+		from = i + 1
 	}
 	return append(b, v[from:]...)
 }
@@ -150,7 +154,8 @@ type Caller struct {
 	Namespace, Rule string
 	// Values are the values of the fields of the rule's key, or of the entries.
 	Values []string
-	// Hashed reports whether the values are too long, and Values has a hash of them.
+	// Hashed reports whether the values are too long, and Values has a hash in place of one or of all. In front of one of all, it has
+	// that of the field that shard_by names.
 	Hashed bool
 	// Candidate reports whether the state is that of the rule's candidate.
 	Candidate bool
@@ -165,7 +170,7 @@ func ParseKey(key []byte) (Caller, bool) {
 	if len(parts) < 2 {
 		return Caller{}, false
 	}
-	unescape := strings.NewReplacer("%25", "%", "%3A", ":", "%23", "#", "%2C", ",")
+	unescape := strings.NewReplacer("%25", "%", "%3A", ":", "%23", "#", "%2C", ",", "%7B", "{", "%7D", "}")
 	c := Caller{Namespace: parts[0], Rule: parts[1], Values: parts[2:], Candidate: key[familyAt] <= 'Z'}
 	if ofDomain(key) {
 		if c.Namespace = unescape.Replace(c.Namespace); strings.HasPrefix(c.Rule, "#") {
@@ -173,11 +178,13 @@ func ParseKey(key []byte) (Caller, bool) {
 		}
 		c.Rule = unescape.Replace(c.Rule)
 	}
-	if len(c.Values) == 1 && strings.HasPrefix(c.Values[0], "#") {
-		c.Hashed = true
-		return c, true
-	}
 	for i, v := range c.Values {
+		if tag, ok := strings.CutPrefix(v, "{"); ok {
+			if v = strings.TrimSuffix(tag, "}"); v == emptyTag {
+				v = ""
+			}
+		}
+		c.Hashed = c.Hashed || strings.HasPrefix(v, "#")
 		c.Values[i] = unescape.Replace(v)
 	}
 	return c, true

@@ -14,11 +14,15 @@ func keyOf(q *Query) string { return string(q.Charges[0].Key) }
 
 // TestCallersNeverShareAKey draws callers that are likely to be confused.
 func TestCallersNeverShareAKey(t *testing.T) {
-	s := mustParse(t, `{version: 1, namespaces: {a: [{name: n, key: [x, y], limit: 1/s}]}}`)
-	value := rapid.SliceOfN(rapid.SampledFrom([]byte(":%#23A5\x00/")), 0, 5)
+	sets := []*Set{
+		mustParse(t, `{version: 1, namespaces: {a: [{name: n, key: [x, y], limit: 1/s}]}}`),
+		mustParse(t, `{version: 1, namespaces: {a: {shard_by: x, rules: [{name: n, key: [x, y], limit: 1/s}]}}}`),
+		mustParse(t, `{version: 1, namespaces: {a: {shard_by: y, rules: [{name: n, key: [x, y], limit: 1/s}]}}}`),
+	}
+	value := rapid.SliceOfN(rapid.SampledFrom([]byte(":%#23A57BD{}\x00/")), 0, 5)
 	long := rapid.Custom(func(t *rapid.T) []byte { return bytes.Repeat(value.Draw(t, "part"), 60) })
 	either := rapid.OneOf(value, long)
-	key := func(x, y []byte) string {
+	key := func(s *Set, x, y []byte) string {
 		q := &Query{Secret: []byte("s")}
 		q.Begin(s.Namespace([]byte("a")))
 		_, _ = q.Add([]byte("x"), x), q.Add([]byte("y"), y)
@@ -29,7 +33,8 @@ func TestCallersNeverShareAKey(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := [2][]byte{either.Draw(t, "x"), either.Draw(t, "y")}, [2][]byte{either.Draw(t, "x2"), either.Draw(t, "y2")}
-		k, l := key(a[0], a[1]), key(b[0], b[1])
+		s := rapid.SampledFrom(sets).Draw(t, "rules")
+		k, l := key(s, a[0], a[1]), key(s, b[0], b[1])
 		if equal := bytes.Equal(a[0], b[0]) && bytes.Equal(a[1], b[1]); (k == l) != equal {
 			t.Fatalf("%q and %q have the keys %q and %q", a, b, k, l)
 		}

@@ -79,6 +79,7 @@ type Query struct {
 	escaped   []byte // how the keys made last have the value of escapedOf, or nil: mostly the next key has it, too
 	escapedOf int32
 	brought   []limit.Limit // by the request
+	tag       []byte        // see Tag; empty: not made yet
 
 	// The address of the field before this number; 0: of none.
 	addressOf int32
@@ -92,7 +93,7 @@ func (q *Query) Begin(ns *Namespace) {
 		q.values[f] = nil
 	}
 	q.given, q.Charges, q.Unlimited, q.ns = q.given[:0], q.Charges[:0], q.Unlimited[:0], ns
-	q.escaped, q.addressOf = nil, 0
+	q.escaped, q.addressOf, q.tag = nil, 0, q.tag[:0]
 	if n := len(ns.fields); n > len(q.values) {
 		q.values = make([][]byte, n)
 	}

@@ -80,8 +80,17 @@ type Namespace struct {
 	fields map[string]int32 // the numbers of the fields that the rules name
 	index  index            // of the rules' conditions
 
+	// The field by which the keys are divided, see shard.go.
+	shard   int32 // -1: none
+	shardBy string
+	v4, v6  int // the network that its value is cut to in all keys; 0: to none
+
 	// Index is the namespace's place among Set.Namespaces.
 	Index int
+}
+
+func newNamespace(name string) *Namespace {
+	return &Namespace{name: name, fields: map[string]int32{}, shard: -1}
 }
 
 // Name returns the namespace's name.
@@ -154,6 +163,7 @@ type Rule struct {
 	group      int32       // the exclusive group of the rule; 0: none
 	key        []int32     // the fields that identify the caller
 	fields     []string    // their names
+	shard      int         // which of them divides the keys; -1: none
 	address    int         // which of them is an address that is cut to its network; -1: none
 	v4, v6     int         // bits of the networks
 	cost       int32       // the field with the cost; -1: none
@@ -254,6 +264,9 @@ func (r *Rule) Overrides() int { return len(r.overrides) }
 // Changes says how one set differs from another. Rules are named namespace/name, and a tree of descriptors as its namespace.
 type Changes struct {
 	Added, Removed, Changed []string
+	// Restarted are those of Changed whose callers begin with a full limit, since they have other keys: the rule's key, its networks or shard_by
+	// are others, or an algorithm of another family is in force.
+	Restarted []string
 	// Same counts the rules and trees that mean the same as before.
 	Same int
 }
@@ -261,6 +274,7 @@ type Changes struct {
 // Add adds changes of other rules.
 func (c *Changes) Add(other *Changes) {
 	c.Added, c.Removed, c.Changed = append(c.Added, other.Added...), append(c.Removed, other.Removed...), append(c.Changed, other.Changed...)
+	c.Restarted = append(c.Restarted, other.Restarted...)
 	c.Same += other.Same
 }
 
@@ -280,7 +294,9 @@ func Diff(before, after *Set) Changes {
 		case was == nil:
 			c.Added = append(c.Added, r.Path())
 		case was.sum != r.sum:
-			c.Changed = append(c.Changed, r.Path())
+			if c.Changed = append(c.Changed, r.Path()); r.restarts(was) {
+				c.Restarted = append(c.Restarted, r.Path())
+			}
 		default:
 			c.Same++
 		}
@@ -296,6 +312,30 @@ func Diff(before, after *Set) Changes {
 		c.domains(nil, after.domains)
 	}
 	return c
+}
+
+// restarts reports whether callers that had a limit under was begin with a full one under r.
+func (r *Rule) restarts(was *Rule) bool {
+	if r.stem != was.stem || r.ShardBy() != was.ShardBy() {
+		return true
+	}
+	now := r.families()
+	return slices.ContainsFunc(was.families(), func(family byte) bool { return len(now) > 0 && !slices.Contains(now, family) })
+}
+
+// families returns the letters of the families of a rule's limit, or of its plans.
+func (r *Rule) families() (all []byte) {
+	add := func(t *terms) {
+		if !t.unlimited && t.family != 0 {
+			all = append(all, t.family)
+		}
+	}
+	if add(&r.terms); r.plans.field >= 0 {
+		for _, name := range r.plans.names {
+			add(r.plans.byName[name])
+		}
+	}
+	return all
 }
 
 // domains adds what differs between trees of descriptors.

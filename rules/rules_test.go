@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,11 +173,48 @@ func TestDiff(t *testing.T) {
 	same(t, c.Added, "b/x", "a/w")
 	same(t, c.Removed, "a/x")
 	same(t, c.Changed, "a/y")
+	same(t, c.Restarted)
 	if c.Same != 1 || before.Sum() == after.Sum() || Diff(nil, after).Same != 0 {
 		t.Error(c)
 	}
 	if again := mustParse(t, "# other layout\n"+string(before.Text())); again.Sum() != before.Sum() {
 		t.Error("the sum depends on the layout")
+	}
+}
+
+// TestRestarted says which changes of a rule give its callers a full limit: those that give them another key.
+func TestRestarted(t *testing.T) {
+	file := func(ns string) *Set {
+		return mustParse(t, `{version: 1, plans: {p: {l: 4/s, m: log 4/s}, q: {l: 5/s, m: fixed 5/s}}, namespaces: {a: `+ns+`}}`)
+	}
+	const x = "{name: x, key: [u, v], limit: 1/s}, {name: y, limit: 1/s}"
+	before := file("[" + x + "]")
+	for ns, want := range map[string]string{
+		"[{name: x, key: [u, v], limit: token 9/m}, {name: y, limit: 1/s, mode: shadow}]": "",
+		"{rules: [" + x + "]}":                                                                                      "",
+		"{shard_by: w, rules: [" + x + "]}":                                                                         "",
+		"{shard_by: u, rules: [" + x + "]}":                                                                         "a/x",
+		"{shard_by: v, rules: [" + x + "]}":                                                                         "a/x",
+		"[{name: x, key: [v, u], limit: 1/s}, {name: y, key: [u], limit: 1/s}]":                                     "a/x a/y",
+		"[{name: x, key: [u, v], ip_field: u, ipv4_prefix: 24, limit: 1/s}, {name: y, limit: 1/s}]":                 "a/x",
+		"[{name: x, key: [u, v], limit: sliding 1/s}, {name: y, limit: 2/s}]":                                       "a/x",
+		"[{name: x, key: [u, v], limit: 1/s, candidate: sliding 1/s}, {name: y, unlimited: true}]":                  "",
+		"[{name: x, key: [u, v], plan: {field: p, limit: l, default: p}}, {name: y, limit: 1/s}]":                   "",
+		"[{name: x, key: [u, v], plan: {field: p, limit: m, default: p}}, {name: y, limit: 1/s}]":                   "a/x",
+		"[{name: x, key: [u, v], overrides: [{match: {u: a}, limit: log 1/s}], limit: 1/s}, {name: y, limit: 1/s}]": "",
+		"[{name: x, key: [u, v], limit_from: q, at_most: 5/s}, {name: y, plan: {field: p, limit: l, default: q}}]":  "",
+	} {
+		after := file(ns)
+		c := Diff(before, after)
+		if got := strings.Join(c.Restarted, " "); got != want {
+			t.Errorf("%s: %q, want %q", ns, got, want)
+		}
+		if strings.Contains(ns, "shard_by") && len(c.Changed) != len(c.Restarted) {
+			t.Errorf("%s: %q has changed", ns, c.Changed)
+		}
+		if back := Diff(after, before); strings.Contains(ns, "shard_by") && !slices.Equal(back.Restarted, c.Restarted) {
+			t.Errorf("%s: back, %q", ns, back.Restarted)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ func Schema() []byte {
 	tree := &treeReader{}
 	defs := map[string]any{
 		"defaults":   schemaOf(defaultsRows()),
+		"namespace":  schemaOf(namespaceRows()),
 		"rule":       schemaOf(ruleRows()),
 		"group":      schemaOf(groupRows()),
 		"plan":       schemaOf(planRows()),

@@ -64,7 +64,7 @@ func TestCheckInFlight(t *testing.T) {
 	f.step(t, in+" RELEASE #3", `0`) // its time is over
 	f.step(t, in+" COST 2", `[0 5 0 -1 1940000 "both" ID]`)
 	f.step(t, "RL.RULES RESET n both user u", `2`)
-	f.step(t, "RL.RULES LIST n", `[["name" "both" "mode" "enforce" "limit" "FIXED 5/h" "key" ["user"] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" "" "in_flight" "2 in flight, each for 60s at most"]]`)
+	f.step(t, "RL.RULES LIST n", `[["name" "both" "mode" "enforce" "limit" "FIXED 5/h" "key" ["user"] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" "" "in_flight" "2 in flight, each for 60s at most" "shard_by" ""]]`)
 	for _, c := range [][2]string{
 		{" RELEASE", `-ERR syntax error: a value is missing after "RELEASE"`},
 		{" RELEASE " + strings.Repeat("x", 256), `-ERR ID must have 1 to 255 bytes: "` + strings.Repeat("x", 128) + `"...`},

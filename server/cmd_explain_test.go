@@ -2,8 +2,11 @@ package server
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+
+	"limitdb/resp"
 )
 
 func TestExplain(t *testing.T) {
@@ -58,8 +61,12 @@ namespaces:
 			if !ok {
 				break
 			}
-			k, _, _ := strings.Cut(after, `" "decision"`)
-			got, rest = strings.Replace(got, `"`+k+`" "decision"`, `KEY "decision"`, 1), after
+			k, _, _ := strings.Cut(after, `" "slot"`)
+			raw, err := strconv.Unquote(`"` + k + `"`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, rest = strings.Replace(got, fmt.Sprintf(`"%s" "slot" %d`, k, resp.Slot([]byte(raw))), "KEY", 1), after
 		}
 		if want := strings.ReplaceAll(test.want, `\"`, `"`); got != want {
 			t.Errorf("%s\n got %s\nwant %s", test.in, got, want)

@@ -33,6 +33,6 @@ namespaces:
 		[2]string{"RL.CHECK q 2 user v quota 4", "QUEUED"},
 		[2]string{"RL.CHECK q 2 user v quota 3", "QUEUED"},
 		[2]string{"EXEC", `[[0 4 3 -1 20000 "brought"] [0 3 1 -1 20000 "brought"]]`},
-		[2]string{"RL.RULES LIST q", `[["name" "brought" "mode" "enforce" "limit" "FIXED 2/m" "key" ["user"] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "quota" "at_most" "FIXED 5/m" "in_flight" ""]]`},
+		[2]string{"RL.RULES LIST q", `[["name" "brought" "mode" "enforce" "limit" "FIXED 2/m" "key" ["user"] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "quota" "at_most" "FIXED 5/m" "in_flight" "" "shard_by" ""]]`},
 	)
 }

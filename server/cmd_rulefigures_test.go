@@ -68,8 +68,8 @@ namespaces:
 		}
 	}
 	c.steps(ts,
-		[2]string{"RL.RULES LIST n", `[["name" "r" "mode" "enforce" "limit" "api of the plan in plan" "key" ["user"] "candidate" "GCRA 1/m" "match" ["path" "/a*"] "except" [] "plans" ["free" "GCRA 2/m"] "overrides" 1 "cost" "units" "weights" [] "limit_from" "" "at_most" "" "in_flight" ""]` +
-			` ["name" "s" "mode" "shadow" "limit" "GCRA 1/d" "key" [] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" "" "in_flight" ""]]`},
+		[2]string{"RL.RULES LIST n", `[["name" "r" "mode" "enforce" "limit" "api of the plan in plan" "key" ["user"] "candidate" "GCRA 1/m" "match" ["path" "/a*"] "except" [] "plans" ["free" "GCRA 2/m"] "overrides" 1 "cost" "units" "weights" [] "limit_from" "" "at_most" "" "in_flight" "" "shard_by" ""]` +
+			` ["name" "s" "mode" "shadow" "limit" "GCRA 1/d" "key" [] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" "" "in_flight" "" "shard_by" ""]]`},
 		[2]string{"RL.RULES STATS OVER 0", `-ERR OVER must be a time from 1m to 24h: "0"`},
 		[2]string{"RL.RULES STATS OVER 59s", `-ERR OVER must be a time from 1m to 24h: "59s"`},
 		[2]string{"RL.RULES STATS OVER 25h", `-ERR OVER must be a time from 1m to 24h: "25h"`},

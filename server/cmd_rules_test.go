@@ -49,18 +49,18 @@ func TestRules(t *testing.T) {
 	c := ts.client()
 	c.inTurn(
 		[]string{"RL.RULES", "LIST", "[]"},
-		[]string{"RL.RULES", "SET", "a", "x", "{limit: 5/m, key: [u], candidate: 9/m}", `["added" ["a/x"] "changed" [] "removed" [] "same" 0]`},
+		[]string{"RL.RULES", "SET", "a", "x", "{limit: 5/m, key: [u], candidate: 9/m}", `["added" ["a/x"] "changed" [] "removed" [] "restarted" [] "same" 0]`},
 		[]string{"RL.CHECK", "a", "1", "u", "v", `[0 5 4 -1 12000 "x"]`},
-		[]string{"RL.RULES", "SET", "a", "x", `{"limit": "10/m", "key": ["u"]}`, `["added" [] "changed" ["a/x"] "removed" [] "same" 0]`},
+		[]string{"RL.RULES", "SET", "a", "x", `{"limit": "10/m", "key": ["u"]}`, `["added" [] "changed" ["a/x"] "removed" [] "restarted" [] "same" 0]`},
 		[]string{"RL.CHECK", "a", "1", "u", "v", `[0 10 8 -1 12000 "x"]`}, // what was used stays used
-		[]string{"RL.RULES", "SET", "a", "y", "limit: 1/m\nmatch: {m: GET}", `["added" ["a/y"] "changed" [] "removed" [] "same" 1]`},
+		[]string{"RL.RULES", "SET", "a", "y", "limit: 1/m\nmatch: {m: GET}", `["added" ["a/y"] "changed" [] "removed" [] "restarted" [] "same" 1]`},
 		[]string{"RL.RULES", "MODE", "a", "y", "Shadow", "OK"},
 		[]string{"RL.RULES", "LIST", `["a"]`},
-		[]string{"RL.RULES", "LIST", "a", `[["name" "x" "mode" "enforce" "limit" "GCRA 10/m" "key" ["u"] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" "" "in_flight" ""] ["name" "y" "mode" "shadow" "limit" "GCRA 1/m" "key" [] "candidate" "" "match" ["m" "GET"] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" "" "in_flight" ""]]`},
+		[]string{"RL.RULES", "LIST", "a", `[["name" "x" "mode" "enforce" "limit" "GCRA 10/m" "key" ["u"] "candidate" "" "match" [] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" "" "in_flight" "" "shard_by" ""] ["name" "y" "mode" "shadow" "limit" "GCRA 1/m" "key" [] "candidate" "" "match" ["m" "GET"] "except" [] "plans" [] "overrides" 0 "cost" "" "weights" [] "limit_from" "" "at_most" "" "in_flight" "" "shard_by" ""]]`},
 		[]string{"RL.RULES", "GET", "a", "y", `"name: y\nlimit: 1/m\nmatch: {m: GET}\nmode: shadow\n"`},
-		[]string{"RL.RULES", "DEL", "a", "y", `["added" [] "changed" [] "removed" ["a/y"] "same" 1]`},
-		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {b: [{name: z, limit: 1/m}]}", `["added" ["b/z"] "changed" [] "removed" ["a/x"] "same" 0]`},
-		[]string{"RL.RULES", "VALIDATE", "version: 1\nnamespaces: {b: [{name: z, limit: 2/m}]}", `["added" [] "changed" ["b/z"] "removed" [] "same" 0]`},
+		[]string{"RL.RULES", "DEL", "a", "y", `["added" [] "changed" [] "removed" ["a/y"] "restarted" [] "same" 1]`},
+		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {b: [{name: z, limit: 1/m}]}", `["added" ["b/z"] "changed" [] "removed" ["a/x"] "restarted" [] "same" 0]`},
+		[]string{"RL.RULES", "VALIDATE", "version: 1\nnamespaces: {b: [{name: z, limit: 2/m}]}", `["added" [] "changed" ["b/z"] "removed" [] "restarted" [] "same" 0]`},
 		[]string{"RL.CHECK", "b", "0", `[0 1 0 -1 60000 "z"]`},
 	)
 	if len(kept) != 6 || kept[5] != "version: 1\nnamespaces: {b: [{name: z, limit: 1/m}]}" {
@@ -72,7 +72,7 @@ func TestRules(t *testing.T) {
 	}
 	c.later("RL.RULES", "LOAD", many+"]}}")
 	for _, want := range []string{ // the log names what has changed
-		"rules=2 added=[] changed=[a/y] removed=[] same=1\n", "rules=1 added=[b/z] changed=[] removed=[a/x] same=0\n",
+		"rules=2 added=[] changed=[a/y] removed=[] restarted=[] same=1\n", "rules=1 added=[b/z] changed=[] removed=[a/x] restarted=[] same=0\n",
 		`added="[b/r0 b/r1 b/r2 b/r3 b/r4 b/r5 b/r6 b/r7 b/r8 b/r9 and 3 more]" `,
 	} {
 		if !strings.Contains(log.String(), want) {
@@ -89,7 +89,7 @@ func TestRulesErrors(t *testing.T) {
 	c := ts.client()
 	c.inTurn(
 		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {a: [{name: x, limit: 1/q}]}", `-ERR the rules stay as they are: line 2, column 35: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
-		[]string{"RL.RULES", "VALIDATE", "b", "w", "limit: 3/m", `["added" ["b/w"] "changed" [] "removed" [] "same" 1]`},
+		[]string{"RL.RULES", "VALIDATE", "b", "w", "limit: 3/m", `["added" ["b/w"] "changed" [] "removed" [] "restarted" [] "same" 1]`},
 		[]string{"RL.RULES", "VALIDATE", "b", "w", "limit: 3/q", `-ERR the rules stay as they are: line 1, column 8: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
 		[]string{"RL.RULES", "VALIDATE", "b", "w", "-ERR wrong number of arguments for 'rl.rules|validate' command"},
 		[]string{"RL.RULES", "VALIDATE", "[", "-ERR the rules stay as they are: line 1, column 1: did not find expected node content"},
@@ -117,13 +117,13 @@ func TestRulesFromAFile(t *testing.T) {
 	ts.rules.Source.Read = func() ([]byte, error) { return []byte(text), err }
 	c := ts.client()
 	c.inTurn(
-		[]string{"RL.RULES", "RELOAD", `["added" ["a/x"] "changed" [] "removed" [] "same" 0]`},
+		[]string{"RL.RULES", "RELOAD", `["added" ["a/x"] "changed" [] "removed" [] "restarted" [] "same" 0]`},
 		[]string{"RL.RULES", "SET", "a", "x", "limit: 2/m", "-ERR " + rulebook.ErrFromFile.Error()},
 		[]string{"RL.RULES", "DEL", "a", "x", "-ERR " + rulebook.ErrFromFile.Error()},
 		[]string{"RL.RULES", "LOAD", text, "-ERR " + rulebook.ErrFromFile.Error()},
 		[]string{"RL.RULES", "MODE", "a", "x", "off", "OK"},
 		[]string{"RL.CHECK", "a", "0", `[0 -1 -1 -1 0 ""]`},
-		[]string{"RL.RULES", "RELOAD", `["added" [] "changed" ["a/x"] "removed" [] "same" 0]`},
+		[]string{"RL.RULES", "RELOAD", `["added" [] "changed" ["a/x"] "removed" [] "restarted" [] "same" 0]`},
 		[]string{"RL.CHECK", "a", "0", `[0 1 0 -1 60000 "x"]`},
 	)
 	err = errors.New("it is gone")
@@ -142,7 +142,7 @@ func TestLongRules(t *testing.T) {
 	c := ts.client()
 	text := "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}\n" + strings.Repeat("# "+strings.Repeat("x", 98)+"\n", 30_000)
 	c.inTurn(
-		[]string{"RL.RULES", "LOAD", text, `["added" ["a/x"] "changed" [] "removed" [] "same" 0]`},
+		[]string{"RL.RULES", "LOAD", text, `["added" ["a/x"] "changed" [] "removed" [] "restarted" [] "same" 0]`},
 		[]string{"RL.RULES", "VALIDATE", text + "z: 1", `-ERR the rules stay as they are: line 30003, column 1: the file has no field "z"`},
 	)
 	if got := line(c.do("INFO", "limiter")); !strings.Contains(got, `rules:1\r\nrules_source:command\r\nrules_sum:`) ||
@@ -218,11 +218,11 @@ func TestTooMuchWorkOnRules(t *testing.T) {
 	}
 	close(end)
 	for _, w := range waiting {
-		if got := w.resume(); !strings.HasPrefix(got, "*8\r\n$5\r\nadded\r\n") {
+		if got := w.resume(); !strings.HasPrefix(got, "*10\r\n$5\r\nadded\r\n") {
 			t.Error(got)
 		}
 	}
-	c.inTurn([]string{"RL.RULES", "LOAD", text, `["added" [] "changed" [] "removed" [] "same" 1]`})
+	c.inTurn([]string{"RL.RULES", "LOAD", text, `["added" [] "changed" [] "removed" [] "restarted" [] "same" 1]`})
 }
 
 // TestDomains checks where domains come from, and what commands on rules say of them.
@@ -235,7 +235,7 @@ func TestDomains(t *testing.T) {
 	ts.rules.Source.ReadDomains = func() ([]rules.File, error) { return files, err }
 	c := ts.client()
 	c.inTurn(
-		[]string{"RL.RULES", "RELOAD", `["added" ["both" "b"] "changed" [] "removed" [] "same" 0]`},
+		[]string{"RL.RULES", "RELOAD", `["added" ["both" "b"] "changed" [] "removed" [] "restarted" [] "same" 0]`},
 		[]string{"RL.RULES", "LIST", `["r" "both" "b"]`},
 		[]string{"RL.RULES", "LIST", "b", `-NORULE that namespace has a tree of descriptors, which is for requests over gRPC: "b"`},
 		[]string{"RL.CHECK", "both", "0", `-NORULE that namespace has a tree of descriptors, which is for requests over gRPC: "both"`},
@@ -255,7 +255,7 @@ func TestDomains(t *testing.T) {
 	files[1].Text = []byte("domain: both")
 	c.inTurn([]string{"RL.RULES", "RELOAD", `-ERR b.yaml: the domain \"both\" is in a.yaml already: put both trees into one file`})
 	files = []rules.File{{Name: "c.yaml", Text: []byte("domain: b\ndescriptors: [{key: k, rate_limit: {unit: day, shadow_mode: true}}]")}}
-	c.inTurn([]string{"RL.RULES", "RELOAD", `["added" [] "changed" ["b"] "removed" ["both"] "same" 0]`})
+	c.inTurn([]string{"RL.RULES", "RELOAD", `["added" [] "changed" ["b"] "removed" ["both"] "restarted" [] "same" 0]`})
 	if st := ts.rules.Status(); st.Problem != "" || ts.rules.DomainsSum() == sum || !strings.Contains(log.String(), "c.yaml: line 2: shadow_mode has no effect in rate_limit") {
 		t.Errorf("%+v %s", st, log.String())
 	}
@@ -276,7 +276,7 @@ func TestRulesInAClusterWait(t *testing.T) {
 		lost error
 		want string
 	}{
-		{nil, "*8\r\n$5\r\nadded\r\n"},
+		{nil, "*10\r\n$5\r\nadded\r\n"},
 		{errors.New("abdicated"), unknown},
 	} {
 		if got := c.raw(set) + c.resume(); got != "" {

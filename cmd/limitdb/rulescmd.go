@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"limitdb/cmd/limitdb/cli"
+	"limitdb/groups"
 	"limitdb/internal/english"
+	"limitdb/resp"
 	"limitdb/rules"
 )
 
@@ -109,12 +111,18 @@ func contents(set *rules.Set) string {
 }
 
 func rulesExplainCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "explain FILE NAMESPACE [field=value …]",
-		Short:   "Say which rules apply to a request, and why the others do not",
+	n := 0
+	c := &cobra.Command{
+		Use:   "explain FILE NAMESPACE [field=value …]",
+		Short: "Say which rules apply to a request, and why the others do not",
+		Long: `Says which rules of a file apply to a request, why the others do not, and in which slots the keys of its callers are. What
+is in one slot is decided in one step, also in a cluster of several groups.`,
 		Example: "  limitdb rules explain rules.yaml shop user=u17 path=/cart plan=pro",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("groups") && !groups.ValidCount(n) {
+				return cli.UsageError(fmt.Errorf("--groups must be a power of two from 1 to %d, not %d", groups.Most, n))
+			}
 			set, err := cli.ReadRules(args[0])
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
@@ -132,8 +140,43 @@ func rulesExplainCommand() *cobra.Command {
 				return err
 			}
 			explain(c.OutOrStdout(), set.Namespace([]byte(args[1])), q, fields)
+			places(c.OutOrStdout(), q, n)
 			return nil
 		},
+	}
+	c.Flags().IntVar(&n, "groups", 0, "say as well which of so many groups of a cluster have the slots")
+	return c
+}
+
+// places prints in which slots the keys of a query are and, if n is not 0, in which of n groups these are.
+func places(w io.Writer, q *rules.Query, n int) {
+	var order []string
+	names := map[string][]string{}
+	for i := range q.Charges {
+		place := placeOf(q.Charges[i].Key, n)
+		if !slices.Contains(order, place) {
+			order = append(order, place)
+		}
+		if name := q.Charges[i].Rule.Name; !slices.Contains(names[place], name) {
+			names[place] = append(names[place], name)
+		}
+	}
+	for _, place := range order {
+		fmt.Fprintf(w, "%s: %s\n", place, strings.Join(names[place], ", "))
+	}
+}
+
+// placeOf returns the slot of a caller's key.
+func placeOf(key []byte, n int) string {
+	tag := rules.TagOf(key)
+	caller, _ := rules.ParseKey(key)
+	switch slot := resp.Slot(key); {
+	case strings.HasPrefix(tag, "#"), tag == "" && caller.Hashed:
+		return "in a slot that only the server knows, since a value is too long"
+	case n > 0:
+		return fmt.Sprintf("in slot %d, group %d", slot, groups.Of(slot, n))
+	default:
+		return fmt.Sprintf("in slot %d", slot)
 	}
 }
 

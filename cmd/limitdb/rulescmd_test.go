@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,9 @@ user-api: does not limit the caller (override 2)
 user-day: limits the caller ["healthcheck"] to FIXED 1000 CALENDAR DAY TZ Europe/Berlin (plan free), cost 1
 login-ip: in shadow mode limits the caller ["2001:db8::/64"] to LOG 5/m, cost 1
 exports: does not apply: the field tenant of its key is missing
+in slot 11976: global
+in slot 14983: user-day
+in slot 6261: login-ip
 `
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
@@ -71,17 +75,49 @@ exports: does not apply: the field tenant of its key is missing
   {exclusive: true, rules: [{name: p, match: {t: p}, unlimited: true}, {name: s, match: {path: /s*}, limit: 5/s}, {name: o, limit: 20/s}]},
   {name: u, unlimited: true}, {exclusive: true, rules: [{name: q, limit: 1/s}]}]}}`)
 	const last = "u: does not limit the caller\nq: limits all callers together to GCRA 1/s, cost 1\n"
+	slots := map[string]string{"t=p": "in slot 1337: q\n", "path=/s": "in slot 9595: s\nin slot 1337: q\n"}
 	for field, want := range map[string]string{
 		"t=p":     "p: does not limit the caller\ns: does not apply: the field path is missing\no: does not apply: p comes first in its group\n",
 		"path=/s": "p: does not apply: the field t is missing\ns: limits all callers together to GCRA 5/s, cost 1\no: does not apply: s comes first in its group\n",
 	} {
-		if out, _ := runRules(t, "explain", groups, "a", field); out != want+last {
-			t.Errorf("%s: got\n%swant\n%s", field, out, want+last)
+		if out, _ := runRules(t, "explain", groups, "a", field); out != want+last+slots[field] {
+			t.Errorf("%s: got\n%swant\n%s", field, out, want+last+slots[field])
 		}
 	}
 	for _, args := range [][]string{{"explain", shopRules, "none"}, {"explain", shopRules, "shop", "user"}, {"explain", shopRules, "shop", "user=a", "user=b"}} {
 		if _, errOut := runRules(t, args...); !strings.HasPrefix(errOut, "error: ") {
 			t.Errorf("%v: %s", args, errOut)
+		}
+	}
+}
+
+// TestRulesExplainSlots checks where the keys of callers are said to be.
+func TestRulesExplainSlots(t *testing.T) {
+	file := written(t, "shards.yaml", `{version: 1, namespaces: {
+  a: {shard_by: u, rules: [{name: all, limit: 9/s}, {name: x, key: [u], limit: 1/s, candidate: 2/s}, {name: y, key: [v, u], limit: 1/s}]},
+  b: [{name: x, key: [u], limit: 1/s}]}}`)
+	long := strings.Repeat("x", 300)
+	for _, c := range []struct{ args, want string }{
+		{"a u=acme v=1", "in slot 11989: all\nin slot 11304: x, y\n"},
+		{"--groups 64 a u=acme v=1", "in slot 11989, group 47: all\nin slot 11304, group 45: x, y\n"},
+		{"--groups 1 a u=acme v=" + long, "in slot 11989, group 1: all\nin slot 11304, group 1: x, y\n"},
+		{"a v=1 u=" + long, "in slot 11989: all\nin a slot that only the server knows, since a value is too long: x, y\n"},
+		{"b u=" + long, "in a slot that only the server knows, since a value is too long: x\n"},
+		{"a none=1", "in slot 11989: all\n"},
+	} {
+		words := append([]string{"explain"}, strings.Fields(c.args)...)
+		at := len(words) - len(strings.Fields(c.args))
+		if c.args[0] == '-' {
+			at += 2
+		}
+		out, errOut := runRules(t, slices.Insert(words, at, file)...)
+		if i := strings.Index(out, "in "); i < 0 || !strings.HasSuffix(out, c.want) || errOut != "" {
+			t.Errorf("%.40s: got\n%s%s", c.args, out, errOut)
+		}
+	}
+	for _, n := range []string{"0", "3", "128", "-1"} {
+		if _, errOut := runRules(t, "explain", "--groups", n, file, "b"); !strings.Contains(errOut, "--groups must be a power of two from 1 to 64") {
+			t.Errorf("%s: %s", n, errOut)
 		}
 	}
 }

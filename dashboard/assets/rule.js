@@ -74,7 +74,7 @@ function draw() {
   if (!document.activeElement || !document.activeElement.closest("#rule-facts select")) {
     fill($("rule-facts"), terms([
       ["Limit", make("code", {}, limitOf(r))], r.overrides ? ["Overrides", exact(r.overrides)] : null,
-      ["Matches", matchOf(r)], ["One limit for", r.key.length ? "each " + r.key.join(", ") : "all callers together"], r.cost ? ["Cost", "in the field " + r.cost] : null, r.weights.length ? ["Weights", weightsOf(r)] : null, ["Mode", mode(page.last, r)],
+      ["Matches", matchOf(r)], ["One limit for", r.key.length ? "each " + r.key.join(", ") : "all callers together"], r.cost ? ["Cost", "in the field " + r.cost] : null, r.weights.length ? ["Weights", weightsOf(r)] : null, r.shard_by ? ["One slot for", "each " + r.shard_by] : null, ["Mode", mode(page.last, r)],
       ["Kept", r.source === "file" ? "in the rules file: change it there" : r.source === "command" ? "with the data, by commands" : ""],
     ]), make("p", { class: "line" }, make("a", { class: "button", href: tryLink(r.namespace, [...r.key.map((k) => [k, ""]), ...r.match.filter((_, i) => i % 2 === 0).map((f, i) => [f, exampleOf(r.match[2 * i + 1])])]) }, "Try a request")));
   }
@@ -132,7 +132,7 @@ function edit() {
       let beside = null;
       if (!same) beside = await call("rule/check", { namespace: now.namespace, name: now.name, text: typed, how: "try" }).catch(() => null);
       checked = { text: typed, try: Boolean(beside) };
-      said.replaceChildren(make("p", { class: "fine" }, same ? "The rule would mean the same." : "No mistake. This would change:"), differences(before, typed),
+      said.replaceChildren(make("p", { class: "fine" }, same ? "The rule would mean the same." : "No mistake. This would change:"), differences(before, typed), answer.restarted.length ? make("p", { class: "hint" }, "Its callers begin with a full limit: their keys change.") : null,
         make("p", { class: "hint" }, beside ? "Only the limit differs, so it can be tried beside the one in force: what it would deny is counted, and nobody is denied by it." : same ? "" : "More than the limit differs, so this cannot be tried as a candidate."));
     } catch (problem) { said.replaceChildren(make("p", { class: "wrong" }, problem.message)); }
     offer();

@@ -85,6 +85,7 @@ type (
 		LimitFrom string   `json:"limit_from,omitempty"`
 		AtMost    string   `json:"at_most,omitempty"`
 		InFlight  string   `json:"in_flight,omitempty"`
+		ShardBy   string   `json:"shard_by,omitempty"`
 	}
 )
 
@@ -114,7 +115,7 @@ func (v *Views) rule(namespace, name string) any {
 	}
 	shown := rule{
 		Mode: r.Mode.String(), Limit: r.Limit(), Key: slices.Clip(r.Key()), Match: r.Match(), Except: r.Except(), Candidate: r.Candidate(),
-		Overrides: r.Overrides(), Cost: r.Cost(), Weights: len(r.Weights()) / 3,
+		Overrides: r.Overrides(), Cost: r.Cost(), Weights: len(r.Weights()) / 3, ShardBy: r.ShardBy(),
 	}
 	shown.LimitFrom, shown.AtMost = r.LimitFrom()
 	if f := r.InFlight(); f != nil {

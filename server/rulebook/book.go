@@ -171,7 +171,7 @@ func (b *Book) enforce(set *rules.Set) rules.Changes {
 	b.Changed()
 	changes := rules.Diff(old.set, set)
 	b.Log.Info("the rules are loaded", "rules", len(set.Rules()), "added", named(changes.Added), "changed", named(changes.Changed),
-		"removed", named(changes.Removed), "same", changes.Same)
+		"removed", named(changes.Removed), "restarted", named(changes.Restarted), "same", changes.Same)
 	b.warn(set.Notes())
 	return changes
 }

@@ -99,10 +99,13 @@ func (k *check) begin(b *Book, namespace []byte) error {
 // prepareCheck parses a check, and finds its rules and the keys of their callers.
 func prepareCheck(b *Book, c *call) (handler.Prepared, string) {
 	if words, ok := settleWords(c.Args[1:]); ok {
-		return prepareSettle(c, words)
+		return prepareSettle(b, c, words)
 	}
 	k := b.check()
 	text := k.parse(b, c.Args[1:])
+	if text == "" && k.held.TTL > 0 {
+		text = lacksTag(k.ns, &k.Query)
+	}
 	if text == "" {
 		if err := k.Match(k.cost); err != nil {
 			text = errorText(err, c.Args[1])

@@ -136,5 +136,5 @@ func (k *check) verdict(c *call, v *rules.Verdict) {
 func (k *check) chargeReply(c *call, i int) {
 	charge := &k.Charges[i]
 	c.Fields("role", roleNames[charge.Role], "limit", charge.Spelling(), "cost", charge.Cost,
-		"key", func() { c.Bulk(charge.Key) }, "decision", func() { limits.Millis(c, &k.ds[i]) })
+		"key", func() { c.Bulk(charge.Key) }, "slot", resp.Slot(charge.Key), "decision", func() { limits.Millis(c, &k.ds[i]) })
 }

@@ -32,9 +32,9 @@ func heldArgs() spec.Argument {
 // listPrefix is what the keys of lists begin with. A caller of a rule has a letter behind rules.Prefix.
 const listPrefix = rules.Prefix + "!"
 
-// listKey returns the key of the list of a hold.
-func listKey(namespace, id []byte) []byte {
-	b := binary.AppendUvarint([]byte(listPrefix), uint64(len(namespace)))
+// listKey returns the key of the list of a hold. tag is the hash tag of the check, so that the list is in the slot of the callers.
+func listKey(tag, namespace, id []byte) []byte {
+	b := binary.AppendUvarint(append([]byte(listPrefix), tag...), uint64(len(namespace))) // which is less than a brace
 	return append(append(b, namespace...), id...)
 }
 
@@ -43,7 +43,7 @@ func (k *check) list(namespace []byte) {
 	if k.held.TTL == 0 {
 		return
 	}
-	k.held.List = listKey(namespace, k.held.ID)
+	k.held.List = listKey(k.Tag(), namespace, k.held.ID)
 	for i := range k.Charges {
 		r := k.Charges[i].Rule
 		k.held.Notes = append(k.held.Notes, appendNote(nil, r.Name, k.CostField(r), k.Weight(r)))
@@ -94,12 +94,16 @@ func settleWords(words [][]byte) (options [][]byte, ok bool) {
 }
 
 // prepareSettle parses a check that settles, and looks up its keys, to declare them.
-func prepareSettle(c *call, options [][]byte) (handler.Prepared, string) {
+func prepareSettle(b *Book, c *call, options [][]byte) (handler.Prepared, string) {
 	s := &settle{cost: -1, fields: c.Args[3 : len(c.Args)-len(options)]}
 	if text := s.parse(options); text != "" {
 		return nil, text
 	}
-	s.list = listKey(c.Args[1], s.id)
+	tag, text := tagOf(b, c.Args[1], s.fields)
+	if text != "" {
+		return nil, text
+	}
+	s.list = listKey(tag, c.Args[1], s.id)
 	s.keys = append(s.keys, s.list)
 	if c.Step != nil { // of a script: it finds the keys in its own step, and a second one would wait for the first for ever
 		return s, ""
@@ -113,6 +117,31 @@ func prepareSettle(c *call, options [][]byte) (handler.Prepared, string) {
 		return err
 	})
 	return s, ""
+}
+
+// tagOf returns the hash tag of a check with these fields, names and values, under the rules in force, or the text of an error.
+func tagOf(b *Book, namespace []byte, fields [][]byte) (tag []byte, text string) {
+	ns := b.Set().Namespace(namespace)
+	if ns == nil || ns.ShardBy() == "" {
+		return nil, ""
+	}
+	k := b.check()
+	defer k.Free()
+	k.Begin(ns)
+	for ; len(fields) > 1; fields = fields[2:] {
+		if string(fields[0]) == ns.ShardBy() {
+			_ = k.Add(fields[0], fields[1]) // one that is too long, or twice, was refused when it was held
+		}
+	}
+	return bytes.Clone(k.Tag()), lacksTag(ns, &k.Query)
+}
+
+// lacksTag returns the text of the error for a check that holds or settles without the field of shard_by, by which the hold is found.
+func lacksTag(ns *rules.Namespace, q *rules.Query) string {
+	if ns.ShardBy() == "" || len(q.Tag()) > 0 {
+		return ""
+	}
+	return "ERR the namespace has shard_by " + ns.ShardBy() + ": HOLD, COMMIT and CANCEL need that field"
 }
 
 // parse parses the options.

@@ -10,7 +10,8 @@ import (
 
 // A check counts once under its id by what the client has asked: the namespace, the fields and the cost. Which rules
 // these lead to may change before it asks again. So the id is not beside the key of a rule's caller, but beside a key of
-// its own, under which nothing else is ever kept. A namespace may have as many ids as there is memory.
+// its own, under which nothing else is ever kept. A namespace may have as many ids as there is memory. With shard_by, the key has the hash tag
+// of the check, so that it is in the slot of the callers; the same id beside another tag is another one.
 
 // oncePrefix begins these keys. None of them is the key of a caller.
 const oncePrefix = rules.Prefix + "\x00once\x00"
@@ -35,7 +36,8 @@ func (o *counted) of(a *request.Args, k *check) (text string) {
 		return "ERR syntax error: ONCE is for a check that takes"
 	}
 	o.args = *a
-	o.key = append(append(append(o.key[:0], oncePrefix...), k.ns.Name()...), 0)
+	o.key = append(append(o.key[:0], oncePrefix...), k.Tag()...) // a name of a namespace has no brace
+	o.key = append(append(o.key, k.ns.Name()...), 0)
 	o.idAt = len(o.key)
 	o.key = append(o.key, a.OnceID...)
 	return ""

@@ -115,7 +115,7 @@ const maxShown = 100
 // changed replies with what has changed.
 func changed(c *call, done rules.Changes) {
 	some := func(names []string) []string { return names[:min(len(names), maxShown)] }
-	c.Fields("added", some(done.Added), "changed", some(done.Changed), "removed", some(done.Removed), "same", done.Same)
+	c.Fields("added", some(done.Added), "changed", some(done.Changed), "removed", some(done.Removed), "restarted", some(done.Restarted), "same", done.Same)
 }
 
 func replace(b *Book, c *call) {
@@ -252,7 +252,7 @@ func list(b *Book, c *call) {
 		}
 		c.Fields("name", r.Name, "mode", r.Mode.String(), "limit", r.Limit(), "key", r.Key(), "candidate", r.Candidate(),
 			"match", r.Match(), "except", r.Except(), "plans", plans, "overrides", r.Overrides(), "cost", r.Cost(), "weights", r.Weights(),
-			"limit_from", from, "at_most", atMost, "in_flight", inFlight)
+			"limit_from", from, "at_most", atMost, "in_flight", inFlight, "shard_by", r.ShardBy())
 	}, nil)
 }
 
