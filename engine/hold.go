@@ -469,10 +469,13 @@ func Holds(t *Txn, key []byte, fn func(h *Held) bool) error {
 	return err
 }
 
+// mayKnowIDs reports whether something may be known of ids of the key: the table has some, or the step has perhaps made one.
+func (it *item) mayKnowIDs() bool { return it.written || it.s.table.Besides() > 0 }
+
 // reset notes that the key of an item is reset: nothing that was taken by now goes back. It returns the item, which may
 // have moved.
 func (it *item) reset() (*item, error) {
-	if it.s.table.Besides() == 0 || it.Beside {
+	if !it.mayKnowIDs() || it.Beside {
 		return it, nil
 	}
 	t := it.t

@@ -34,7 +34,7 @@ func (t *Txn) Info(key []byte) (info Info, ok bool, err error) {
 // HeldOn returns how many holds of a key are live, and how much they hold.
 func HeldOn(t *Txn, key []byte) (n, amount int64, err error) {
 	it, err := t.current(key)
-	if err != nil || it.s.table.Besides() == 0 && !it.written { // nothing is known of any id
+	if err != nil || !it.mayKnowIDs() {
 		return 0, 0, err
 	}
 	err = Holds(t, key, func(h *Held) bool {
@@ -85,6 +85,22 @@ func (t *Txn) Delete(key []byte) (was bool, err error) {
 	return true, it.write(table.Unknown(it.kind), nil)
 }
 
+// Forget removes key, and all that is known of ids beside it.
+func (t *Txn) Forget(key []byte) error {
+	if _, err := t.Delete(key); err != nil {
+		return err
+	}
+	it, err := t.item(key)
+	if err != nil {
+		return err
+	}
+	at, err := besideOf(t, t.index(&it.Change))
+	if err == nil && t.items[at].kind != 0 {
+		err = t.items[at].write(table.Unknown(limit.HOLDS), nil)
+	}
+	return err
+}
+
 // Step computes a key's next state from its state at now. It returns nil if
 // nothing changes, or an expired state if nothing is left. state is nil for an
 // absent key. next is written over dst or is a larger buffer; it must not share
@@ -117,6 +133,11 @@ const maxWalk = 1 << 20
 // only during the call; fn must not use the transaction. The errors are
 // ErrUndeclared, and ErrTooMany for a table of more than a million keys.
 func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) error {
+	return t.Records(func(key []byte, kind limit.Kind) bool { return kind == limit.HOLDS || fn(key, kind) })
+}
+
+// Records is Each that also calls fn, with the kind HOLDS, for keys beside which ids are known, whether they have a state or not.
+func (t *Txn) Records(fn func(key []byte, kind limit.Kind) bool) error {
 	if t.undeclared || len(t.shards) < len(t.e.shards) {
 		t.undeclared = true
 		return ErrUndeclared
@@ -127,13 +148,17 @@ func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) error {
 			return ErrTooMany
 		}
 	}
-	written := map[string]bool{}
+	type record struct {
+		key    string
+		beside bool
+	}
+	written := map[record]bool{}
 	for i := range t.items {
 		it := &t.items[i]
-		if !it.written || it.Grow || it.Beside {
+		if !it.written || it.Grow {
 			continue
 		}
-		written[string(it.Key)] = true
+		written[record{string(it.Key), it.Beside}] = true
 		if it.kind != 0 && !fn(it.Key, it.kind) {
 			return nil
 		}
@@ -141,7 +166,7 @@ func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) error {
 	more, cursor := true, uint64(0)
 	for more {
 		_, cursor = t.e.shardAt(cursor).table.Walk(t.now, cursor, walkChunk, func(key []byte, info Info) {
-			if more && !written[string(key)] {
+			if more && !written[record{string(key), info.Kind == limit.HOLDS}] {
 				more = fn(key, info.Kind)
 			}
 		})

@@ -185,3 +185,63 @@ func TestInfoShowsHolds(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// FLUSHALL forgets what is known of ids, also in a step, where it removes the keys one by one, and on several nodes.
+func TestFlushAllForgetsIDs(t *testing.T) {
+	for name, flush := range map[string][]string{
+		"alone": {"FLUSHALL"}, "script": {"EVAL", "return redis.call('FLUSHALL')", "0"}, "nodes": {"FLUSHALL"}, "transaction": {"MULTI", "FLUSHALL", "EXEC"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ts := newTestServer(t)
+			ts.parts.Clustered = name == "nodes"
+			c := ts.client()
+			c.steps(ts,
+				[2]string{"RL.CANCEL nothing ID early", "0"},
+				[2]string{"RL.TAKE once FIXED 10/h FIRST ONCE x FOR 1h", "[0 10 9 -1 3600000]"},
+				[2]string{"RL.HOLD short FIXED 10/s FIRST TTL 1m ID a", "[0 10 9 -1 1000]"},
+				[2]string{"RL.HOLD long FIXED 10/h FIRST TTL 1m ID a ONEXPIRE return", "[0 10 9 -1 3600000]"},
+				[2]string{"+2s", ""},
+			)
+			switch name {
+			case "transaction":
+				for _, w := range flush {
+					c.do(w)
+				}
+			default:
+				c.do(flush...)
+			}
+			c.steps(ts,
+				[2]string{"DBSIZE", "0"},
+				[2]string{"RL.TAKE once FIXED 10/h FIRST COST 5 ONCE x FOR 1h", "[0 10 5 -1 3600000]"},
+				[2]string{"RL.HOLD nothing FIXED 10/h FIRST COST 2 TTL 1m ID early", "[0 10 8 -1 3600000]"},
+				[2]string{"RL.HOLD short FIXED 10/h FIRST COST 2 TTL 1m ID a", "[0 10 8 -1 3600000]"},
+				[2]string{"RL.HOLD long FIXED 10/h FIRST COST 3 TTL 2m ID a ONEXPIRE return", "[0 10 7 -1 3600000]"},
+				[2]string{"+61s", ""},
+				[2]string{"RL.TAKE long FIXED 10/h FIRST", "[0 10 6 -1 3539000]"},
+			)
+			if live, _ := live(t, ts.states(), ts.clock.Now()); len(live) != 8 {
+				t.Errorf("%d records", len(live))
+			}
+		})
+	}
+}
+
+// What a step holds and then removes does not go back later.
+func TestHoldThatItsStepRemoves(t *testing.T) {
+	for _, remove := range []string{"DEL k", "RL.RESET k", "FLUSHALL", "RL.TAKE k GCRA 20/h COST 1 REPLACE", "INCR other"} {
+		ts := newTestServer(t)
+		c := ts.client()
+		c.steps(ts,
+			[2]string{"MULTI", "OK"},
+			[2]string{"RL.HOLD k FIXED 10/h FIRST COST 4 TTL 10s ID x ONEXPIRE return", "QUEUED"},
+			[2]string{remove, "QUEUED"},
+			[2]string{"DEL k", "QUEUED"},
+			[2]string{"RL.TAKE k FIXED 10/h FIRST COST 9", "QUEUED"},
+		)
+		c.do("EXEC")
+		c.steps(ts,
+			[2]string{"+11s", ""},
+			[2]string{"RL.TAKE k FIXED 10/h FIRST", "[0 10 0 -1 3589000]"},
+		)
+	}
+}

@@ -10,7 +10,7 @@ import (
 // PlaceBits bits of a hash. Everything before a cursor has been visited, however
 // the segments have changed since.
 
-// Walk calls visit for the keys, not for what is beside them, that are live at now in the next index lines of
+// Walk calls visit for the keys that are live at now, and with the kind HOLDS for what is beside them, in the next index lines of
 // the segment at cursor, which have about count slots together. It returns how many
 // slots it has visited, and the next cursor. An empty segment counts as one line.
 func (t *Table) Walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
@@ -22,7 +22,7 @@ func (t *Table) Walk(now int64, cursor uint64, count int, visit func(key []byte,
 	to := min(g.lines, from+uint64(count+fill-1)/fill)
 	for b := from; b < to; b++ {
 		g.eachOf(b, t.seed, func(r record) {
-			if info := t.info(r); info.Expires > now && info.Kind != limit.HOLDS {
+			if info := t.info(r); info.Expires > now {
 				visit(r.key(), info)
 			}
 		})

@@ -19,6 +19,10 @@ type Keyspace interface {
 	// cursor, 0 at the end. A step visits all at once, because nothing may change between two calls. key is valid only during the call,
 	// and visit must not use the keyspace.
 	Range(cursor uint64, slots int, visit func(key []byte, kind limit.Kind) (more bool)) uint64
+	// Records is Range that also visits, with the kind HOLDS, the keys beside which ids are known, whether they have a state or not.
+	Records(cursor uint64, slots int, visit func(key []byte, kind limit.Kind) (more bool)) uint64
+	// Forget removes a key, and what is known of ids beside it.
+	Forget(key []byte)
 	// Spend notes what a walk spends on matching a key with a pattern, and reports whether it may go on.
 	Spend(cost int) bool
 	// Random returns a random key. If it has found none, few are left or none: those from the cursor on.
@@ -73,6 +77,17 @@ func (k *table) Range(cursor uint64, slots int, visit func(key []byte, kind limi
 	return k.states().Range(k.Now, cursor, slots, func(key []byte, info engine.Info) { more = more && visit(key, info.Kind) })
 }
 
+// Records implements Keyspace.
+func (k *table) Records(cursor uint64, slots int, visit func(key []byte, kind limit.Kind) bool) uint64 {
+	more := true
+	return k.states().Records(k.Now, cursor, slots, func(key []byte, info engine.Info) { more = more && visit(key, info.Kind) })
+}
+
+// Forget implements Keyspace.
+func (k *table) Forget(key []byte) {
+	_ = k.states().UpdateAt(0, k.Now, [][]byte{key}, func(t *engine.Txn) error { return t.Forget(key) })
+}
+
 // Spend implements Keyspace.
 func (*table) Spend(int) bool { return true }
 
@@ -117,6 +132,15 @@ func (t *Txn) Range(_ uint64, _ int, visit func(key []byte, kind limit.Kind) boo
 	_ = t.Note(t.Each(visit))
 	return 0
 }
+
+// Records implements Keyspace.
+func (t *Txn) Records(_ uint64, _ int, visit func(key []byte, kind limit.Kind) bool) uint64 {
+	_ = t.Note(t.Txn.Records(visit))
+	return 0
+}
+
+// Forget implements Keyspace.
+func (t *Txn) Forget(key []byte) { _ = t.Note(t.Txn.Forget(key)) }
 
 // Spend implements Keyspace.
 func (t *Txn) Spend(cost int) bool {

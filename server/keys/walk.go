@@ -215,18 +215,18 @@ func flushAll(c *call, keys keyspace) {
 	})
 }
 
-// flushEach removes the keys one by one.
+// flushEach forgets the keys one by one, with the ids beside them.
 func flushEach(c *call, keys keyspace) {
 	var found [][]byte
 	cursor := uint64(0)
 	c.InSteps(nil, func() bool {
 		found = found[:0]
-		cursor = keys.Range(cursor, WalkStep, func(key []byte, _ limit.Kind) bool {
+		cursor = keys.Records(cursor, WalkStep, func(key []byte, _ limit.Kind) bool {
 			found = append(found, bytes.Clone(key))
 			return len(found) <= engine.MaxTxn // a step can remove as many
 		})
 		for _, key := range found {
-			keys.Remove(key)
+			keys.Forget(key)
 		}
 		if cursor != 0 {
 			return false
