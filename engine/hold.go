@@ -470,12 +470,12 @@ func Holds(t *Txn, key []byte, fn func(h *Held) bool) error {
 }
 
 // mayKnowIDs reports whether something may be known of ids of the key: the table has some, or the step has perhaps made one.
-func (it *item) mayKnowIDs() bool { return it.written || it.s.table.Besides() > 0 }
+func mayKnowIDs(it *item) bool { return it.written || it.s.table.Besides() > 0 }
 
 // reset notes that the key of an item is reset: nothing that was taken by now goes back. It returns the item, which may
 // have moved.
 func (it *item) reset() (*item, error) {
-	if !it.mayKnowIDs() || it.Beside {
+	if !mayKnowIDs(it) || it.Beside {
 		return it, nil
 	}
 	t := it.t

@@ -30,6 +30,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"queue-of-a-long-log-left-due", "txn_commit.go", "			it.written = false // a denial that has moved nothing: see park\n", "", "TestWaitForLongLog"},
 		{"queue-that-was-left-forgotten", "ask.go", "		e.lookSoon(a.from)\n", "", "TestLookAtAnotherQueue"},
 		{"own-pace-move-seen-as-a-change", "behind.go", "t.watches || ", "", "TestStepThatBeginsAgain"},
+		{"hold-outlives-its-step", "hold.go", "if !mayKnowIDs(it) || it.Beside {", "if it.s.table.Besides() == 0 || it.Beside {", "TestStepHoldsAndRemoves"},
+		{"ids-outlive-their-key", "txn_values.go", "err == nil && t.items[at].kind != 0 {", "false {", "TestForget"},
 		{"count-of-a-step-that-begins-again", "txn.go", "t.gate, t.counts, t.held, t.asking = nil, [outcomes]uint32{}, [holdFigures]uint32{}, nil", "t.gate, t.asking = nil, nil", "TestStepThatBeginsAgain"},
 		{"waiter-of-a-step-that-begins-again", "behind.go", "t.counts, t.held, t.asking = [outcomes]uint32{}, [holdFigures]uint32{}, nil", "t.counts = [outcomes]uint32{}", "TestStepThatBeginsAgain"},
 		{"decision-of-a-step-that-begins-again", "behind.go", "		it.revert()\n		it.hasUnder, it.allowed, it.denied, it.touched, it.used = false, 0, 0, false, false\n", "		_ = it\n", "TestStepThatBeginsAgain"},

@@ -25,7 +25,7 @@ func (it *item) take(r *Request, a *asking, d *limit.Decision) (granted int64, e
 		}
 		return it.hold(r, a, d)
 	}
-	if r.Replace && it.mayKnowIDs() { // replace must not move the items
+	if r.Replace && mayKnowIDs(it) { // replace must not move the items
 		t, at := it.t, it.t.index(&it.Change)
 		if _, err := besideOf(t, at); err != nil {
 			return 0, err

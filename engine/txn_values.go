@@ -34,7 +34,7 @@ func (t *Txn) Info(key []byte) (info Info, ok bool, err error) {
 // HeldOn returns how many holds of a key are live, and how much they hold.
 func HeldOn(t *Txn, key []byte) (n, amount int64, err error) {
 	it, err := t.current(key)
-	if err != nil || !it.mayKnowIDs() {
+	if err != nil || !mayKnowIDs(it) {
 		return 0, 0, err
 	}
 	err = Holds(t, key, func(h *Held) bool {
@@ -86,7 +86,7 @@ func (t *Txn) Delete(key []byte) (was bool, err error) {
 }
 
 // Forget removes key, and all that is known of ids beside it.
-func (t *Txn) Forget(key []byte) error {
+func Forget(t *Txn, key []byte) error {
 	if _, err := t.Delete(key); err != nil {
 		return err
 	}
@@ -129,15 +129,11 @@ func (t *Txn) Step(key []byte, kind limit.Kind, step Step) error {
 const maxWalk = 1 << 20
 
 // Each calls fn for every key, as the transaction has made it, until fn returns
-// false. It needs all shards, as a key that was not declared does. key is valid
+// false; with the kind HOLDS for keys beside which ids are known, whether they have a state or not.
+// It needs all shards, as a key that was not declared does. key is valid
 // only during the call; fn must not use the transaction. The errors are
 // ErrUndeclared, and ErrTooMany for a table of more than a million keys.
 func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) error {
-	return t.Records(func(key []byte, kind limit.Kind) bool { return kind == limit.HOLDS || fn(key, kind) })
-}
-
-// Records is Each that also calls fn, with the kind HOLDS, for keys beside which ids are known, whether they have a state or not.
-func (t *Txn) Records(fn func(key []byte, kind limit.Kind) bool) error {
 	if t.undeclared || len(t.shards) < len(t.e.shards) {
 		t.undeclared = true
 		return ErrUndeclared

@@ -85,7 +85,7 @@ func (k *table) Records(cursor uint64, slots int, visit func(key []byte, kind li
 
 // Forget implements Keyspace.
 func (k *table) Forget(key []byte) {
-	_ = k.states().UpdateAt(0, k.Now, [][]byte{key}, func(t *engine.Txn) error { return t.Forget(key) })
+	_ = k.states().UpdateAt(0, k.Now, [][]byte{key}, func(t *engine.Txn) error { return engine.Forget(t, key) })
 }
 
 // Spend implements Keyspace.
@@ -128,19 +128,18 @@ func (t *Txn) Held(key []byte) (n, amount int64) {
 }
 
 // Range implements Keyspace.
-func (t *Txn) Range(_ uint64, _ int, visit func(key []byte, kind limit.Kind) bool) uint64 {
-	_ = t.Note(t.Each(visit))
-	return 0
+func (t *Txn) Range(cursor uint64, slots int, visit func(key []byte, kind limit.Kind) bool) uint64 {
+	return t.Records(cursor, slots, func(key []byte, kind limit.Kind) bool { return kind == limit.HOLDS || visit(key, kind) })
 }
 
 // Records implements Keyspace.
 func (t *Txn) Records(_ uint64, _ int, visit func(key []byte, kind limit.Kind) bool) uint64 {
-	_ = t.Note(t.Txn.Records(visit))
+	_ = t.Note(t.Each(visit))
 	return 0
 }
 
 // Forget implements Keyspace.
-func (t *Txn) Forget(key []byte) { _ = t.Note(t.Txn.Forget(key)) }
+func (t *Txn) Forget(key []byte) { _ = t.Note(engine.Forget(t.Txn, key)) }
 
 // Spend implements Keyspace.
 func (t *Txn) Spend(cost int) bool {
