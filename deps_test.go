@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"rules":       {"limit", "internal"},
 	"transport":   {"internal"},
 	"hold":        {},
-	"groups":      {"resp", "internal"},
+	"groups":      {"resp", "limit", "engine", "hold", "internal"}, // see inside: only its tests need the engine
 	"engine":      {"hold", "limit", "internal"},
 	"persistence": {"engine", "limit", "internal"},
 	"replication": {"engine", "limit", "internal"},
@@ -52,6 +52,8 @@ var mayImport = map[string][]string{
 var inside = map[string][]string{
 	"cmd/limitdb/cli": {"resp", "rules"},
 
+	"groups":            {"resp"},
+	"groups/across":     {"limit"},
 	"engine/wait":       {"limit"},
 	"replication/peers": {"internal/expiry"},
 

@@ -81,8 +81,14 @@ func TestHeldChecksOutliveARestart(t *testing.T) {
 				[2]string{"RL.CHECK llm 2 tenant a tokens 400 HOLD 1h ID r1", "0 10 9 -1 requests"},
 				[2]string{"RL.CHECK llm 2 tenant a tokens 100 HOLD 1h ID r2", "0 10 8 -1 requests"},
 				[2]string{"RL.CHECK llm 0 CANCEL r2", "-1 0 10 9 requests"},
+				[2]string{"RL.CHECK llm 0 CANCEL r3", "0 0 -1 -1 "}, // whose hold is still under way
+				[2]string{"RL.CANCELALL 2 x y ID r4", "0 0"},
 			))
-			m.run(steps( // sent again, it takes nothing
+			m.run(steps( // what was cancelled before it came is refused
+				[2]string{"RL.CHECK llm 2 tenant b tokens 1 HOLD 1h ID r3", "-CANCELLED"},
+				[2]string{"RL.HOLDALL 2 y x FIXED 9/h COST 1 FIXED 9/h COST 1 TTL 30s ID r4 ONEXPIRE keep", "-CANCELLED"},
+				[2]string{"RL.HOLD x FIXED 9/h COST 1 TTL 30s ID r4", "-CANCELLED"},
+				// sent again, it takes nothing
 				[2]string{"RL.CHECK llm 2 tenant a tokens 400 HOLD 1h ID r1", "0 10 9 -1 requests"},
 				[2]string{"RL.CHECK llm 2 tenant a tokens 401 HOLD 1h ID r1", "-HELD"},
 			))
