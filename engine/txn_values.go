@@ -124,7 +124,7 @@ func (t *Txn) Step(key []byte, kind limit.Kind, step Step) error {
 	return it.writeLent(table.Unknown(kind), buf, next, err)
 }
 
-// maxWalk is the most keys of a table that a transaction walks over: it bounds the
+// maxWalk is the most records of a table that a transaction walks over, also of ids: it bounds the
 // time for which all shards are locked to some 100 ms.
 const maxWalk = 1 << 20
 
@@ -132,15 +132,16 @@ const maxWalk = 1 << 20
 // false; with the kind HOLDS for keys beside which ids are known, whether they have a state or not.
 // It needs all shards, as a key that was not declared does. key is valid
 // only during the call; fn must not use the transaction. The errors are
-// ErrUndeclared, and ErrTooMany for a table of more than a million keys.
+// ErrUndeclared, and ErrTooMany for a table of more than a million keys, and keys beside which ids are known.
 func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) error {
 	if t.undeclared || len(t.shards) < len(t.e.shards) {
 		t.undeclared = true
 		return ErrUndeclared
 	}
-	keys := 0
+	records := 0
 	for i := range t.e.shards {
-		if keys += t.e.shards[i].table.Stats().Keys; keys > maxWalk {
+		s := &t.e.shards[i].table
+		if records += s.Stats().Keys + s.Besides(); records > maxWalk {
 			return ErrTooMany
 		}
 	}

@@ -45,3 +45,23 @@ func TestEachInATransaction(t *testing.T) {
 	}
 	e.check()
 }
+
+// A walk in a transaction, which stops all others, is bounded by all that it meets, and not by the keys alone.
+//
+//test:norace
+func TestEachIsBoundedByRecords(t *testing.T) {
+	e := New(Options{})
+	l := limit.Limit{Algorithm: limit.FIXED, Max: 10, Burst: 10, Period: 1e9}
+	for i := range maxWalk/2 + 1 {
+		var d limit.Decision
+		if err := e.HoldAt(0, start, key(i), &l, 1, &Hold{ID: []byte("x"), TTL: 60e9}, &d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := e.Update(start, nil, func(tx *Txn) error {
+		return tx.Each(func([]byte, limit.Kind) bool { return true })
+	})
+	if err != ErrTooMany {
+		t.Error(err)
+	}
+}
