@@ -32,6 +32,7 @@ func long() bool { return os.Getenv("LIMITDB_LONG") == "1" }
 var builds struct {
 	dir               string
 	plain, race, next func() (string, error)
+	several           func() (string, error)
 }
 
 func TestMain(m *testing.M) {
@@ -50,6 +51,9 @@ func runTests(m *testing.M) int {
 	builds.plain = sync.OnceValues(func() (string, error) { return build(dir, "limitdb") })
 	builds.race = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-race", "-race", "-ldflags=-s -w") })
 	builds.next = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-next", "-tags", "nextformat", "-ldflags=-s -w") })
+	builds.several = sync.OnceValues(func() (string, error) {
+		return build(dir, "limitdb-several", "-tags", "severalgroups", "-ldflags=-s -w")
+	})
 	return m.Run()
 }
 
@@ -71,6 +75,9 @@ func raceBinary(t *testing.T) string { return must(t)(builds.race()) }
 
 // nextBinary returns the binary of a version with another format of entries.
 func nextBinary(t *testing.T) string { return must(t)(builds.next()) }
+
+// severalBinary returns the binary that begins clusters of several groups.
+func severalBinary(t *testing.T) string { return must(t)(builds.several()) }
 
 func must(t *testing.T) func(string, error) string {
 	return func(path string, err error) string {

@@ -17,6 +17,7 @@ type raftNode struct {
 	id, raft string
 	args     []string
 	bin      string // "" for the plain binary
+	env      []string
 }
 
 // timeouts are the directives for elections after so many milliseconds without a leader.
@@ -118,7 +119,7 @@ func (n *raftNode) begin(t *testing.T, dir string) {
 		bin = plainBinary(t)
 	}
 	for range 3 {
-		if n.proc = launch(t, options{bin: bin, ready: func(p *proc) bool { return answers(p.Addr) }}, dir, n.args); n.proc != nil {
+		if n.proc = launch(t, options{bin: bin, env: n.env, ready: func(p *proc) bool { return answers(p.Addr) }}, dir, n.args); n.proc != nil {
 			t.Cleanup(n.end)
 			return
 		}

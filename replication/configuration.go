@@ -23,6 +23,7 @@ type Configuration struct {
 // Server is a member of a group: the replica with one directory.
 type Server struct {
 	Node, Incarnation string
+	Address           string // which peers dial
 	Voter             bool
 	CaughtUp          bool // it has all but the last few entries of the log; the leader knows
 }
@@ -61,7 +62,7 @@ func (n *Node) Configuration() (Configuration, error) {
 	c := Configuration{Index: at, Pending: at == 0 || !slices.Equal(members.Servers, latest.Configuration().Servers)}
 	for _, s := range members.Servers {
 		c.Servers = append(c.Servers, Server{
-			Node: peers.NameOf(string(s.ID)), Incarnation: peers.IncarnationOf(string(s.ID)), Voter: s.Suffrage == raft.Voter,
+			Node: peers.NameOf(string(s.ID)), Incarnation: peers.IncarnationOf(string(s.ID)), Address: string(s.Address), Voter: s.Suffrage == raft.Voter,
 			CaughtUp: string(s.ID) == n.o.server || n.caughtUp(s.ID),
 		})
 	}

@@ -128,6 +128,10 @@ func TestGroupsOfTheirOwner(t *testing.T) {
 	if leader, term := b.LeaderServer(); leader != "a" || term == 0 {
 		t.Errorf("%s leads in term %d", leader, term)
 	}
+	until(t, "b knows who decides", func() bool { return b.Decides() == "a" })
+	if got := a.Decides(); got != "a" {
+		t.Errorf("%s decides", got)
+	}
 	if err := a.Confirm(); err != nil {
 		t.Error(err)
 	}

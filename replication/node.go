@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"limitdb/replication/peers"
 )
 
 // Node is one of the nodes that hold the same state. It joins its parts with Raft; none of them knows the node.
@@ -179,6 +181,15 @@ func (n *Node) decides() (server, peer, client string) {
 		client = n.parts.wire.Layer.Said(leader).Client
 	}
 	return server, peer, client
+}
+
+// Decides returns the raft-id of the node that decides, "" if this node knows of none.
+func (n *Node) Decides() string {
+	server, _, _ := n.decides()
+	if server == n.o.server && n.Turn() == 0 {
+		return ""
+	}
+	return peers.NameOf(server)
 }
 
 // Peer returns the address at which peers dial the node that decides. It returns "" if this node decides, or knows of

@@ -1,10 +1,14 @@
 package server
 
 import (
+	"bufio"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
 
+	"limitdb/resp"
+	"limitdb/server/cluster"
 	"limitdb/server/spec"
 )
 
@@ -52,8 +56,8 @@ func TestRaftCommands(t *testing.T) {
 		}
 		return b.String()
 	}
-	want := "*22\r\n" + text("id", "me", "cluster", "c", "state", "follower", "serves", "redirects", "leader", "127.0.0.1:7",
-		"term", ":3", "last-index", ":0", "commit-index", ":0", "applied-index", ":0", "members", ":3", "voters", ":2")
+	want := "*24\r\n" + text("id", "me", "cluster", "c", "state", "follower", "serves", "redirects", "leader", "127.0.0.1:7",
+		"term", ":3", "last-index", ":0", "commit-index", ":0", "applied-index", ":0", "members", ":3", "voters", ":2", "groups", ":1")
 	if got := c.raw("RAFT INFO\r\n"); got != want {
 		t.Errorf("RAFT INFO: %q, want %q", got, want)
 	}
@@ -64,5 +68,73 @@ func TestRaftCommands(t *testing.T) {
 		row("b", "127.0.0.1:7001", "127.0.0.1:7", "nonvoter", "leader", "8", "online", "1500") + row("c", "127.0.0.1:7002", "", "voter", "follower", "-1", "unreachable", "-1")
 	if got := c.raw("RAFT SERVER LIST\r\n"); got != want {
 		t.Errorf("RAFT SERVER LIST: %q, want %q", got, want)
+	}
+}
+
+// plainly returns the texts and numbers of a reply.
+func plainly(v resp.Value) string {
+	switch {
+	case v.Elems != nil:
+		var all []string
+		for _, e := range v.Elems {
+			all = append(all, plainly(e))
+		}
+		return "[" + strings.Join(all, " ") + "]"
+	case v.Kind == ':':
+		return strconv.FormatInt(v.Int, 10)
+	}
+	return v.Text
+}
+
+// Commands about the groups of a cluster.
+func TestRaftGroups(t *testing.T) {
+	ts, _ := newNode(t)
+	c := ts.client()
+	one := "-ERR this cluster has one group of keys: RAFT SERVER LIST has its nodes\r\n"
+	for _, in := range []string{"RAFT GROUPS", "RAFT NODES", "RAFT PLAN", "RAFT DRAIN n1"} {
+		if got := c.raw(in + "\r\n"); got != one {
+			t.Errorf("%s: %q", in, got)
+		}
+	}
+	ts.opts.Replication.Directory = &cluster.Directory{
+		Count: 2,
+		Groups: func() []cluster.Group {
+			return []cluster.Group{{
+				Number: 1, First: 0, Last: 8191, Leader: "n1", Wanted: "n2", Term: 7, Nodes: []string{"n1", "n2"}, Keys: 5,
+				Replicas: []cluster.Replica{{Node: "n1", Voter: true}, {Node: "n2", Lag: 3}},
+			}}
+		},
+		Nodes: func() []cluster.Node {
+			return []cluster.Node{{ID: "n1", Client: "h:1", Address: "h:2", Zone: "z", Weight: 4, Draining: true, Replicas: 2, Leads: 1}}
+		},
+		Plan: func() []string { return []string{"first", "second"} },
+		Drain: func(id string, on bool) error {
+			if id == "other" {
+				return ErrNotLeading
+			}
+			return errors.New(id + " " + strconv.FormatBool(on))
+		},
+	}
+	for in, want := range map[string]string{
+		"RAFT GROUPS":            "[[group 1 first-slot 0 last-slot 8191 leader n1 wanted-leader n2 term 7 nodes [n1 n2] replicas [n1 n2 (learner)] settled 0 lag 3 keys 5]]",
+		"RAFT NODES":             "[[id n1 client h:1 address h:2 zone z weight 4 state unreachable draining 1 replicas 2 leads 1]]",
+		"RAFT PLAN":              "[first second]",
+		"RAFT DRAIN n1":          "ERR n1 true",
+		"RAFT DRAIN n1 off":      "ERR n1 false",
+		"RAFT DRAIN n1 now":      spec.ErrSyntax,
+		"RAFT DRAIN n1 off more": spec.ErrSyntax,
+		"RAFT DRAIN other":       spec.ErrNoLeader,
+	} {
+		got := c.raw(in + "\r\n")
+		if got == "" {
+			got = c.resume()
+		}
+		v, err := resp.ReadReply(bufio.NewReader(strings.NewReader(got)), 1<<20)
+		if shown := plainly(v); shown != want || err != nil {
+			t.Errorf("%s: %s, %v, want %s", in, shown, err, want)
+		}
+	}
+	if got := c.raw("RAFT INFO\r\n"); !strings.HasSuffix(got, "groups\r\n:2\r\n") {
+		t.Errorf("RAFT INFO: %q", got)
 	}
 }

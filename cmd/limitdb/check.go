@@ -2,10 +2,10 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +13,6 @@ import (
 	"limitdb/cmd/limitdb/serve"
 	"limitdb/internal/english"
 	"limitdb/persistence"
-	"limitdb/replication"
 )
 
 func checkCommand() *cobra.Command {
@@ -33,13 +32,17 @@ if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, text := args[0], c.OutOrStdout()
-			if raft := filepath.Join(dir, serve.RaftDir); replication.HasNode(raft) {
+			if replicas := serve.Replicas(dir); len(replicas) > 0 {
 				if repair != "" || dump {
 					return errors.New("--repair and --dump are for a standalone server: a node gets its state from the others")
 				}
-				f, err := checkNode(raft)
-				if err == nil {
-					err = f.tell(text)
+				var err error
+				for _, raft := range replicas {
+					f, cerr := checkNode(raft)
+					if cerr == nil {
+						cerr = f.tell(text)
+					}
+					err = cmp.Or(err, cerr)
 				}
 				if err != nil || !persistence.HasData(dir) {
 					return err

@@ -26,6 +26,10 @@ type Replication struct {
 	Status func() stats.Replication
 	// Table has the states that the node holds while another leads.
 	Table func() *engine.Engine
+	// Groups is how many groups with keys the cluster has, 0 if it has only one.
+	Groups int
+	// Directory says where the groups of a cluster are. It is nil in a cluster of one group.
+	Directory *Directory
 	// Uplink returns the uplink to the leader for the clients of an event loop, -1 for none. It returns nil if
 	// there is none now; LeaderChanged is called when there is. nil: nothing is forwarded.
 	Uplink func(loop int) *uplink.Link

@@ -145,6 +145,9 @@ func (k *keptBackups) link() error {
 	if node == nil {
 		return replication.ErrNotReady
 	}
+	if k.p.member.several != nil {
+		return errors.New("a backup has one group of keys, and this cluster has several")
+	}
 	return replication.Backup(node, filepath.Join(k.scratch(), RaftDir))
 }
 

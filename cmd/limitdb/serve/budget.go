@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"limitdb/config"
 	"limitdb/engine"
 )
 
@@ -26,7 +27,10 @@ func (p *process) budgetChanged() error {
 
 // setBudget gives the engine that decides its budget, of at most this many bytes, 0 for any.
 func (p *process) setBudget(most int64) {
-	if m := p.member; m != nil {
+	if m := p.member; m != nil && m.several != nil {
+		m.several.setBudgets()
+		return
+	} else if m != nil {
 		r := m.replica
 		if !r.leads.Load() {
 			r.states.Load().SetMaxMemory(0, engine.NoEviction)
@@ -36,11 +40,15 @@ func (p *process) setBudget(most int64) {
 			most = of
 		}
 	}
-	policy := engine.NoEviction
-	if p.set.MaxMemoryPolicy.Get() == "least-debt" {
-		policy = engine.LeastDebt
+	p.states().SetMaxMemory(most, policyOf(p.set))
+}
+
+// policyOf returns what happens when the budget is used up.
+func policyOf(set *config.Settings) engine.Policy {
+	if set.MaxMemoryPolicy.Get() == "least-debt" {
+		return engine.LeastDebt
 	}
-	p.states().SetMaxMemory(most, policy)
+	return engine.NoEviction
 }
 
 // watchBudget keeps the leader's budget the smallest of all, and warns when a follower holds more than its own.

@@ -76,7 +76,7 @@ func openDurability(p *process) (*durability, error) {
 	if p.member != nil {
 		return d, d.replaced()
 	}
-	if replication.InCluster(filepath.Join(dir, RaftDir)) && !p.set.IgnoreData.Get() {
+	if (replication.InCluster(filepath.Join(dir, RaftDir)) || ofSeveral(dir) != nil) && !p.set.IgnoreData.Get() {
 		return nil, fmt.Errorf("%s has the state of a node of a cluster, which a standalone server does not read: start it with --raft-addr, "+
 			"make another directory with limitdb export, or leave the state unread with --ignore-existing-data yes", dir)
 	}
@@ -311,6 +311,7 @@ func (d *durability) load() error {
 		}
 	}
 	d.p.rulesLoaded()
+	d.p.countersLoaded()
 	d.p.usersLoaded()
 	d.p.keepSecret()
 	d.loading.Store(false)

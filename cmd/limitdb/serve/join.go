@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -96,7 +97,7 @@ func (j *joiner) run(ctx context.Context, node *replication.Node) {
 		case err == nil || ctx.Err() != nil:
 			return
 		case !errors.Is(err, errNotNow) && !errors.Is(err, syscall.ECONNREFUSED):
-			j.m.fatal(fmt.Errorf("raft-join %s: %w", j.address, err))
+			j.m.fatal(fmt.Errorf("raft-join %s: %w", j.address, err)) // or the process begins again: see learned
 			return
 		case !errors.Is(err, errWaits):
 			said = j.say(said, err)
@@ -147,6 +148,8 @@ func (j *joiner) attempt(ctx context.Context, node *replication.Node, tries int)
 			continue
 		case own != "" && info["cluster"] != own:
 			return fmt.Errorf("it belongs to the cluster %s, and the directory to %s", info["cluster"], own)
+		case !was && j.m.agrees(info["groups"]) != nil:
+			return j.m.agrees(info["groups"])
 		case was && info["leader"] == "":
 			err = fmt.Errorf("%w: %s knows of no leader", errNotNow, ip)
 			continue
@@ -207,7 +210,10 @@ func (j *joiner) info(ctx context.Context, at string) (map[string]string, error)
 func fields(v resp.Value) map[string]string {
 	all := map[string]string{}
 	for i := 0; i+1 < len(v.Elems); i += 2 {
-		all[v.Elems[i].Text] = v.Elems[i+1].Text
+		value := v.Elems[i+1]
+		if all[v.Elems[i].Text] = value.Text; value.Kind == ':' {
+			all[v.Elems[i].Text] = strconv.FormatInt(value.Int, 10)
+		}
 	}
 	return all
 }

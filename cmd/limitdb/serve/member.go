@@ -18,14 +18,15 @@ import (
 )
 
 // member is this process as a node of a cluster. It has what groups of keys share: the port, the certificates, what the nodes compare, and the
-// uplinks of the other nodes. Today there is one group.
+// uplinks of the other nodes.
 type member struct {
 	p        *process
 	certs    *peers.Certificates // nil without raft-tls-cert-file
 	password secretSum
 	host     atomic.Pointer[uplink.Host]
 	port     *peers.Port // nil until the node is opened
-	replica  *replica
+	replica  *replica    // of the only group, or of group 0
+	several  *several    // nil in a cluster of one group
 }
 
 // onlyGroup is the number of the group that has all keys, and RaftDir the node's directory for it inside the data directory.
@@ -39,7 +40,17 @@ func newMember(p *process) (*member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("raft-tls: %w", err)
 	}
-	m := &member{p: p, certs: certs, replica: newReplica(p)}
+	m := &member{p: p, certs: certs}
+	count, err := m.countGroups()
+	switch {
+	case err != nil:
+		return nil, err
+	case count > 1:
+		m.several = newSeveral(m, count)
+		m.replica = m.several.home()
+	default:
+		m.replica = newReplica(p, onlyGroup, nil)
+	}
 	p.engine.Close()
 	p.kept.follow()
 	return m, nil
@@ -54,6 +65,9 @@ func (m *member) open(ctx context.Context, background *sync.WaitGroup) error {
 	address, err := m.advertised()
 	if err != nil {
 		return err
+	}
+	if m.several != nil {
+		return m.several.open(ctx, background, address)
 	}
 	dir := filepath.Join(p.durable.dir, RaftDir)
 	bootstrap, err := m.begins(ctx, dir)
@@ -94,14 +108,24 @@ func (m *member) leave() {
 	if m == nil || m.replica.node.Load() == nil {
 		return
 	}
-	node := m.replica.node.Load()
-	led := node.Turn() != 0
-	switch err := node.Leave(); {
-	case err != nil:
+	handed, err := m.handOver()
+	if err != nil {
 		m.p.log.Warn("the node stops while it leads: clients wait until another one is elected", "err", err)
-	case led && node.Turn() == 0:
+	}
+	if handed {
 		time.Sleep(parting)
 	}
+}
+
+// handOver hands the leadership over, and reports whether this node has led and does no more.
+func (m *member) handOver() (handed bool, err error) {
+	if m.several != nil {
+		return m.several.leave()
+	}
+	node := m.replica.node.Load()
+	led := node.Turn() != 0
+	err = node.Leave()
+	return err == nil && led && node.Turn() == 0, err
 }
 
 // parting is for how long a node that has led serves on when another one leads. Meanwhile busy clients that know clusters are told so, and
@@ -114,7 +138,9 @@ func (m *member) close() error {
 		return nil
 	}
 	var err error
-	if node := m.replica.node.Load(); node != nil {
+	if m.several != nil {
+		err = m.several.close()
+	} else if node := m.replica.node.Load(); node != nil {
 		err = node.Close()
 	}
 	return errors.Join(err, m.port.Close())

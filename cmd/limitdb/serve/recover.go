@@ -15,6 +15,9 @@ import (
 // Recover makes the node in a data directory, which must not run, the only member of a new cluster. It returns a report
 // on the node, even with some errors. The errors are those of the file system and of the node's log and snapshots.
 func Recover(dir string) (*replication.Report, error) {
+	if err := ofSeveral(dir); err != nil {
+		return nil, err
+	}
 	node := filepath.Join(dir, RaftDir)
 	if !replication.HasNode(node) {
 		return nil, fmt.Errorf("%s does not have the state of a node", dir)
@@ -24,7 +27,7 @@ func Recover(dir string) (*replication.Report, error) {
 		return nil, err
 	}
 	p := &process{set: set, registry: registry, clock: clock.NewReal(), log: slog.New(slog.DiscardHandler)}
-	r := &replica{p: p}
+	r := &replica{p: p, number: onlyGroup, kept: &p.kept}
 	p.member = &member{p: p, replica: r}
 	r.states.Store(engine.New(engine.Options{Shards: int(set.Shards.Get())}))
 	var fatal error

@@ -13,6 +13,7 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/replication"
 	"limitdb/server"
+	"limitdb/server/group"
 )
 
 // replica is a group of keys on this node. It connects the group's engine and the server with the group's log, and holds its table.
@@ -22,6 +23,9 @@ import (
 // the log. That table is another engine, which no client sees before the node leads again.
 type replica struct {
 	p      *process
+	number int
+	kept   *keptRules // what is kept in the group's log beside keys: of group 0, and of the only group; nil for others
+	all    *several   // nil for the only group
 	node   atomic.Pointer[replication.Node]
 	states atomic.Pointer[engine.Engine] // the node's table
 	uplinks
@@ -31,27 +35,65 @@ type replica struct {
 	over     atomic.Bool  // the node holds more than its maxmemory
 }
 
-func newReplica(p *process) *replica {
-	r := &replica{p: p, uplinks: uplinks{look: make(chan struct{}, 1)}}
-	r.states.Store(p.newEngine())
+// newReplica returns the replica of the only group of a cluster, or of one of several.
+func newReplica(p *process, number int, all *several) *replica {
+	r := &replica{p: p, number: number, all: all, uplinks: uplinks{look: make(chan struct{}, 1)}}
+	if all == nil || number == 0 {
+		r.kept = &p.kept
+	}
+	r.states.Store(r.newEngine())
+	p.registry.OnChange(func() error {
+		if node := r.node.Load(); node != nil {
+			return node.SetTimeouts(p.set.RaftHeartbeat.Get(), p.set.RaftElection.Get())
+		}
+		return nil
+	}, p.set.RaftHeartbeat, p.set.RaftElection)
 	return r
+}
+
+// leastShards is the least number of shards of an engine that is one of several.
+const leastShards = 4
+
+// newEngine returns an engine for the group. Several groups have fewer shards each, since so many more engines have some.
+func (r *replica) newEngine() *engine.Engine {
+	shards := int(r.p.set.Shards.Get())
+	if r.all != nil {
+		shards = max(min(shards, leastShards), shards/r.all.count)
+	}
+	return r.p.newEngine(shards)
+}
+
+// group returns what the group is to the server.
+func (r *replica) group() *group.Group {
+	if r.all != nil {
+		return r.p.server.Groups()[r.number]
+	}
+	return r.p.server.Group()
 }
 
 // newEngine returns an engine. All engines of the process hash alike, so that the place of a key in one, which a command may have
 // when a node begins to lead, is its place in the next. The first call is before any goroutine's.
-func (p *process) newEngine() *engine.Engine {
+func (p *process) newEngine(shards int) *engine.Engine {
 	for p.seed == 0 {
 		p.seed = rand.Uint64()
 	}
-	return engine.New(engine.Options{Shards: int(p.set.Shards.Get()), Seed: p.seed})
+	return engine.New(engine.Options{Shards: shards, Seed: p.seed})
 }
 
-// states returns the engine whose figures the server shows.
+// states returns the engine whose figures the server shows; of several, that of group 0.
 func (p *process) states() *engine.Engine {
 	if p.member != nil {
 		return p.member.replica.states.Load()
 	}
 	return p.engine
+}
+
+// kickOf returns the function that begins the syncs for which replies wait.
+func kickOf(p *process) func() {
+	if p.member != nil && p.member.several != nil {
+		return p.member.several.kick
+	}
+	return p.keeper().Kick
 }
 
 // keeper returns the functions by which replies wait.
@@ -73,10 +115,16 @@ func (r *replica) open(o replication.Options, d replication.Disk) error {
 		return err
 	}
 	r.node.Store(node)
-	p.registry.OnChange(func() error {
-		return node.SetTimeouts(set.RaftHeartbeat.Get(), set.RaftElection.Get())
-	}, set.RaftHeartbeat, set.RaftElection)
 	return nil
+}
+
+// shut stops the group's node, if there is one.
+func (r *replica) shut() error {
+	node := r.node.Swap(nil)
+	if node == nil {
+		return nil
+	}
+	return node.Close()
 }
 
 // run starts what a group does all the time, until ctx ends.
@@ -95,7 +143,7 @@ const (
 // the server does it.
 func (r *replica) sweep(ctx context.Context) {
 	every(ctx, sweepPause, func() {
-		if node := r.node.Load(); node.Turn() == 0 {
+		if node := r.node.Load(); node != nil && node.Turn() == 0 {
 			r.states.Load().Sweep(node.Expired(), sweepSlots)
 		}
 	})
@@ -109,19 +157,22 @@ func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	ahead -= r.p.clock.Offset()
 	e.StartJournal(0, gate, dirtied)
 	e.RecordWhole(r.p.clock.Now() + ahead) // others may have dropped what expired before this epoch
-	r.p.rulesLoaded()
-	r.p.usersLoaded()
-	// Any change that began in an earlier turn has failed by now. Changes that begin now see the rules in the log.
-	r.p.kept.resume(0, dirtied)
-	r.p.keepSecret()
+	if r.kept != nil {
+		r.p.rulesLoaded()
+		r.p.countersLoaded()
+		r.p.usersLoaded()
+		// Any change that began in an earlier turn has failed by now. Changes that begin now see the rules in the log.
+		r.kept.resume(0, dirtied)
+		r.p.keepSecret()
+	}
 	r.leads.Store(true)
 	_ = r.p.budgetChanged() // it never fails
-	r.p.server.Group().Lead(e, ahead)
+	r.group().Lead(e, ahead)
 }
 
 // Pause has the server refuse commands about keys, and waits for those that are being decided.
 func (r *replica) Pause() {
-	r.p.server.Group().Follow()
+	r.group().Follow()
 	r.p.server.Settle()
 }
 
@@ -129,34 +180,42 @@ func (r *replica) Pause() {
 func (r *replica) Follow() {
 	e := r.states.Load()
 	r.leads.Store(false)
-	r.p.server.Group().Follow()
-	r.p.kept.follow()
+	r.group().Follow()
+	if r.kept != nil {
+		r.kept.follow()
+	}
 	e.Close()
 	e.StopJournal()
 }
 
 // Dirty reports whether there is anything to cut.
-func (r *replica) Dirty() bool { return r.states.Load().Dirty() || r.p.kept.dirty() }
+func (r *replica) Dirty() bool { return r.states.Load().Dirty() || r.kept != nil && r.kept.dirty() }
 
 // Cut sets aside the records of all changes.
 func (r *replica) Cut(reached int64) {
 	e := r.states.Load()
 	e.RecordWhole(reached)
 	e.Cut()
-	r.p.kept.cutOff()
+	if r.kept != nil {
+		r.kept.cutOff()
+	}
 }
 
 // Drain adds records that Cut has set aside, about limit bytes, and reports whether there may be more.
 func (r *replica) Drain(dst *journal.Buffer, limit int) (more bool) {
-	r.p.kept.drain(dst, limit)
+	if r.kept != nil {
+		r.kept.drain(dst, limit)
+	}
 	return r.states.Load().Drain(dst, limit)
 }
 
 // Clear replaces the table by an empty one.
 func (r *replica) Clear() error {
-	e := r.p.newEngine()
+	e := r.newEngine()
 	r.states.Swap(e).Close()
-	r.p.kept.clear()
+	if r.kept != nil {
+		r.kept.clear()
+	}
 	return nil
 }
 
@@ -167,12 +226,23 @@ func (r *replica) Apply(_ int64, records []journal.Record) error {
 			return journal.ErrNewer
 		}
 	}
-	known := haveUsers(records)
-	others := r.p.kept.apply(records)
-	if known { // clients of this node have other rights now
+	if r.kept != nil {
+		records = r.applyKept(records)
+	}
+	return r.states.Load().Restore(records, 0, 1)
+}
+
+// applyKept takes the records of what is kept beside keys, and returns the others.
+func (r *replica) applyKept(records []journal.Record) (others []journal.Record) {
+	users, rules := haveKept(records, usersText), haveKept(records, rulesText) || haveKept(records, rulesSecret)
+	others = r.kept.apply(records)
+	if users { // clients of this node have other rights now
 		r.p.usersLoaded()
 	}
-	return r.states.Load().Restore(others, 0, 1)
+	if rules && r.all != nil { // this node may lead a group of keys to which they apply
+		r.p.rulesLoaded()
+	}
+	return others
 }
 
 // Missed returns a key whose state a record should have changed, and that is not there.
@@ -180,8 +250,8 @@ func (r *replica) Missed(now int64) (string, bool) { return r.states.Load().Miss
 
 // Copy adds the states that have not expired at now, beginning at a cursor, and returns the next cursor.
 func (r *replica) Copy(now int64, cursor uint64, dst *journal.Buffer) uint64 {
-	if cursor == 0 {
-		r.p.kept.copyTo(dst)
+	if cursor == 0 && r.kept != nil {
+		r.kept.copyTo(dst)
 	}
 	return r.states.Load().Copy(now, cursor, dst)
 }
@@ -215,14 +285,9 @@ func (r *replica) keeper() *server.Durability {
 				node.Kick()
 			}
 		},
-		Sync:   func() error { return errByRaft },
-		Switch: func() error { return errByRaft },
-		Snapshot: func() error {
-			if node := r.node.Load(); node != nil {
-				return node.Snapshot()
-			}
-			return replication.ErrNotReady
-		},
+		Sync:     func() error { return errByRaft },
+		Switch:   func() error { return errByRaft },
+		Snapshot: r.snapshot,
 		Backup: func(string) (string, error) {
 			return "", errors.New("a node makes no folder with its data: limitdb backup makes a backup of it")
 		},
@@ -230,9 +295,23 @@ func (r *replica) keeper() *server.Durability {
 	}
 }
 
+// snapshot makes a snapshot, of the replicas of all groups if this is that of group 0.
+func (r *replica) snapshot() error {
+	node := r.node.Load()
+	switch {
+	case node == nil:
+		return replication.ErrNotReady
+	case r.all != nil && r.number == 0:
+		return r.all.each(func(_ *replica, node *replication.Node) error { return node.Snapshot() })
+	}
+	return node.Snapshot()
+}
+
 // status is what the node knows of itself and the cluster.
 func (r *replica) status() stats.Replication {
-	if node := r.node.Load(); node != nil {
+	if node := r.node.Load(); node == nil && r.all != nil {
+		return r.all.absent(r.number)
+	} else if node != nil {
 		s := node.Status()
 		s.OverMemory = r.over.Load()
 		return s
@@ -242,7 +321,7 @@ func (r *replica) status() stats.Replication {
 
 // forServer returns what the server asks about the nodes.
 func (r *replica) forServer() *server.Replication {
-	return &server.Replication{
+	o := &server.Replication{
 		Leader: func() (id, leader string) {
 			if node := r.node.Load(); node != nil {
 				return node.ID(), node.Leader()
@@ -277,6 +356,10 @@ func (r *replica) forServer() *server.Replication {
 		Demote:   r.change((*replication.Node).Demote),
 		Transfer: r.change((*replication.Node).Transfer),
 	}
+	if r.all != nil {
+		r.all.ofGroup(r.number, o)
+	}
+	return o
 }
 
 // change returns a change of the members as the server calls it.

@@ -153,7 +153,6 @@ func (p *process) rulesLoaded() {
 			p.log.Error("the rules that were kept with the data have a mistake, the old ones stay in force", "err", err)
 		}
 	}
-	p.countersLoaded()
 }
 
 // keepSecret keeps the secret that is hashed with long identities, if files have rules. Without files, the first

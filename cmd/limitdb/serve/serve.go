@@ -4,6 +4,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -62,8 +63,20 @@ func Run(args []string, version string) error {
 	// By default, Go ends a process that writes to standard output or standard error when nothing reads them.
 	// The server must run without its log.
 	signal.Ignore(syscall.SIGPIPE)
-	p := &process{version: version, registry: registry, set: set, clock: clock.NewReal(), boot: clock.SystemBoot(), stop: make(chan bool, 2)}
-	return p.run()
+	p := &process{version: version, registry: registry, set: set}
+	for {
+		p.clock, p.boot, p.stop = clock.NewReal(), clock.SystemBoot(), make(chan bool, 2)
+		err := p.run()
+		var n learned
+		if !errors.As(err, &n) {
+			return err
+		}
+		registry, set = config.New()
+		if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
+			return err
+		}
+		p = &process{version: version, registry: registry, set: set, learned: int(n)}
+	}
 }
 
 // process is the running server and all its parts.
@@ -91,6 +104,7 @@ type process struct {
 	decisionLog *decisionlog.Log // nil without decision-log
 	audit       *audit.Log       // nil without audit-log
 	member      *member          // nil for a standalone server
+	learned     int              // how many groups the cluster has, 0 if the process has not learned that
 	backups     *keptBackups
 	reloads     reloads
 	stop        chan bool // true means immediately
@@ -122,7 +136,9 @@ func (p *process) run() (err error) {
 	// Clients get -LOADING until the state is loaded.
 	p.server.SetLoading(p.durable.loading.Load())
 	if p.member != nil {
-		p.server.Group().Follow()
+		for _, g := range p.server.Groups() {
+			g.Follow()
+		}
 	}
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
@@ -163,7 +179,12 @@ func (p *process) run() (err error) {
 		p.member.leave()
 	}
 	notify(p.set, p.log, daemon.SdNotifyStopping)
-	served = err == nil
+	var n learned
+	again := errors.As(err, &n)
+	if again {
+		p.log.Info("this process begins again", "because", err)
+	}
+	served = err == nil || again
 	return err
 }
 
@@ -226,11 +247,15 @@ func (p *process) build(undo *cleanups) error {
 	}
 	if p.member != nil {
 		o.Replication = p.member.replica.forServer()
+		if s := p.member.several; s != nil {
+			o.Groups = s.forServer()
+			o.Engine, o.Durability, o.Replication = o.Groups[0].Engine, o.Groups[0].Durability, o.Groups[0].Replication
+		}
 	}
 	p.server = server.New(o)
 	p.group = transport.New(p.server, p.transportOptions())
 	if p.member != nil {
-		p.member.host.Store(uplink.NewHost(p.server, p.keeper().Kick, p.clock, p.member.elapsed()))
+		p.member.host.Store(uplink.NewHost(p.server, kickOf(p), p.clock, p.member.elapsed()))
 	}
 	p.durable.roomForSyncs()
 	if err := p.loadUsers(); err != nil {
@@ -392,7 +417,7 @@ func (p *process) transportOptions() transport.Options {
 		Clock:      p.clock,
 		Backlog:    int(p.set.TCPBacklog.Get()),
 		KeepAlive:  keepAlive(p.set.TCPKeepalive.Get()),
-		AfterInput: p.keeper().Kick, // one sync serves everything that a loop has found to do
+		AfterInput: kickOf(p), // one sync serves everything that a loop has found to do
 		PauseMost:  p.server.MostUnsent,
 		Loops:      int(p.set.Loops.Get()), // 0 means the transport's default
 		UnixPerm:   os.FileMode(p.set.UnixSocketPerm.Get()),

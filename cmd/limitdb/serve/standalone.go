@@ -46,7 +46,7 @@ func (m *member) openStandalone(dir string) (*standalone, error) {
 	if !persistence.HasData(d.dir) {
 		return nil, nil
 	}
-	a := &standalone{p: m.p, engine: m.p.newEngine(), marker: filepath.Join(dir, importedFile)}
+	a := &standalone{p: m.p, engine: m.replica.newEngine(), marker: filepath.Join(dir, importedFile)}
 	o := d.options()
 	o.Parts = []persistence.Part{a.keys(), a.kept.part(), a.others()}
 	var err error
@@ -172,6 +172,9 @@ func (l *loading) Apply(_ int64, records []journal.Record) error {
 // Export makes a directory for a standalone server from that of a node, which must not run. It returns how far the node's log
 // goes and how many keys there are, or the errors of the file system and of the log.
 func Export(dir, to string) (replication.Exported, int64, error) {
+	if err := ofSeveral(dir); err != nil {
+		return replication.Exported{}, 0, err
+	}
 	from := &loading{}
 	x, err := replication.Export(filepath.Join(dir, RaftDir), from)
 	if err != nil {

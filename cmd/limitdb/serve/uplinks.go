@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"net"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -66,6 +65,9 @@ func (m *member) elapsed() func() int64 {
 
 // closeUplinks ends all uplinks. Those of the other nodes end when their replies are sent.
 func (m *member) closeUplinks(ctx context.Context) {
+	if m.several != nil {
+		m.several.pools.close()
+	}
 	if pool := m.replica.pool.Load(); pool != nil {
 		pool.Close()
 	}
@@ -76,11 +78,7 @@ func (m *member) closeUplinks(ctx context.Context) {
 
 // followLeader has commands go to the node that leads, until ctx ends.
 func (r *replica) followLeader(ctx context.Context, node *replication.Node) {
-	loops := int(r.p.set.Loops.Get())
-	if loops == 0 {
-		loops = runtime.GOMAXPROCS(0)
-	}
-	r.pool.Store(uplink.NewPool(loops, node.DialLeader, r.p.server.LeaderChanged))
+	r.pool.Store(uplink.NewPool(loopsOf(r.p.set), node.DialLeader, r.p.server.LeaderChanged))
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {

@@ -94,7 +94,7 @@ func (k *keptRules) users() []byte {
 	return k.values[usersText]
 }
 
-// haveUsers reports whether records have the users.
-func haveUsers(records []journal.Record) bool {
-	return slices.ContainsFunc(records, func(r journal.Record) bool { return r.Kind == rulesKind && string(r.Key) == usersText })
+// haveKept reports whether records have one of the values of keptRules.
+func haveKept(records []journal.Record, name string) bool {
+	return slices.ContainsFunc(records, func(r journal.Record) bool { return r.Kind == rulesKind && string(r.Key) == name })
 }

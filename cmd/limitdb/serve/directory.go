@@ -1,0 +1,246 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"limitdb/groups"
+	"limitdb/replication"
+	"limitdb/replication/peers"
+	"limitdb/server"
+)
+
+// The directory is kept in group 0's log as the rules are: each change puts the whole of it there. It is at most some 150 kB, and changes seldom.
+
+// directoryText is the name of the value.
+const directoryText = "groups"
+
+// directory is the directory of the groups, as this node has it.
+type directory struct {
+	*several
+	changes sync.Mutex // held while it is changed
+
+	reading sync.Mutex // guards all below
+	from    []byte     // the value from which it was read
+	is      groups.Directory
+}
+
+// current returns the directory that this node has.
+func (s *directory) current() groups.Directory {
+	text := s.p.kept.directory()
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if text == nil || bytes.Equal(text, s.from) { // while the table is rebuilt there is none
+		return s.is
+	}
+	d, err := groups.ReadSnapshot(text)
+	if err != nil {
+		s.m.fatal(fmt.Errorf("the directory of the groups: %w", err))
+		return s.is
+	}
+	s.from, s.is = text, d
+	return d
+}
+
+// directory returns the bytes of the directory, nil if there is none.
+func (k *keptRules) directory() []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.values[directoryText]
+}
+
+// change changes the directory, and returns when the change is accepted. It returns server.ErrNotLeading on a node that does not lead group 0,
+// and the errors of groups.Directory.Apply.
+func (s *directory) change(r groups.Record) error {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	node := s.home().node.Load()
+	if node == nil || node.Turn() == 0 {
+		return server.ErrNotLeading
+	}
+	next, err := s.current().Apply(r)
+	if err != nil {
+		return err
+	}
+	if err := s.p.kept.change(func() { s.p.kept.put(directoryText, groups.AppendSnapshot(nil, next)) }); err != nil {
+		return err
+	}
+	return raftError(node.Confirm())
+}
+
+// confirm returns the version of a group's place, if this node leads group 0.
+func (s *directory) confirm(group int) (version uint64, err error) {
+	node := s.home().node.Load()
+	if err := node.Confirm(); err != nil {
+		return 0, err
+	}
+	d := s.current()
+	if group < 0 || group >= len(d.Places) {
+		return 0, fmt.Errorf("there is no group %d", group)
+	}
+	return d.Places[group].Version, nil
+}
+
+// arrived notes that a group has come to its place.
+func (s *directory) arrived(group int, version uint64) error {
+	return s.change(groups.Complete{Group: group, Version: version})
+}
+
+// changed notes what has changed of a node that tells it.
+func (s *directory) changed(from string, n groups.Node) error {
+	if n.ID != from {
+		return fmt.Errorf("node %s tells what has changed of node %s", from, n.ID)
+	}
+	if _, ok := s.current().Node(n.ID); !ok {
+		return groups.ErrNode
+	}
+	return s.change(groups.SetNode{Node: n})
+}
+
+// self returns this node as the directory should have it.
+func (s *directory) self() groups.Node {
+	return groups.Node{ID: s.who.ID, Client: s.home().node.Load().Says().Client, Raft: s.p.set.RaftAddr.Get(), Weight: 1}
+}
+
+// refresh tells the node that leads group 0 what has changed of this one since it was added.
+func (s *directory) refresh() {
+	was, ok := s.current().Node(s.who.ID)
+	now := s.self()
+	now.Draining, now.Zone, now.Weight = was.Draining, was.Zone, was.Weight
+	if !ok || was == now {
+		return
+	}
+	if _, err := s.near.atHome(&question{Node: &now}); err != nil && !errors.Is(err, errNotNow) {
+		s.p.log.Info("the directory has not been told that this node has another address", "err", err)
+	}
+}
+
+// What commands ask for. They run on the node that leads group 0.
+
+// joinWait is how long a node that is added may take to be a member of group 0 that has caught up.
+const joinWait = 30 * time.Second
+
+// add adds a node, or gives it another address.
+func (s *directory) add(id, address string) error {
+	node := s.home().node.Load()
+	if node == nil || node.Turn() == 0 {
+		return server.ErrNotLeading
+	}
+	if id == s.who.ID {
+		return replication.ErrLeads
+	}
+	_, h, err := node.Call(peers.CallAsk, address, id)
+	if err != nil {
+		return withKind{fmt.Errorf("node %s at %s: %w", id, address, err), server.ErrNotYet}
+	}
+	c, err := node.Configuration()
+	if err != nil {
+		return err
+	}
+	incarnation := peers.IncarnationOf(h.From)
+	if slices.ContainsFunc(c.Servers, func(m replication.Server) bool { return m.Node == id && m.Incarnation != incarnation }) {
+		return replication.ErrLost
+	}
+	n := groups.Node{ID: id, Client: h.Client, Raft: address, Weight: 1}
+	if was, ok := s.current().Node(id); ok {
+		n.Zone, n.Weight = was.Zone, was.Weight
+		if was.Draining = false; was == n {
+			return s.awaitMember(id, incarnation)
+		}
+	}
+	if err := s.change(groups.SetNode{Node: n}); err != nil {
+		return err
+	}
+	return s.awaitMember(id, incarnation)
+}
+
+// awaitMember waits until a node is a member of group 0 that has caught up.
+func (s *directory) awaitMember(id, incarnation string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), joinWait)
+	defer cancel()
+	for {
+		node := s.home().node.Load()
+		if node == nil || node.Turn() == 0 {
+			return server.ErrNotLeading
+		}
+		c, err := node.Configuration()
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(c.Servers, func(m replication.Server) bool {
+			return m.Node == id && m.Incarnation == incarnation && m.CaughtUp
+		}) {
+			return nil
+		}
+		if !sleep(ctx, reconcileEvery) {
+			return withKind{fmt.Errorf("node %s is added, and has not caught up yet", id), server.ErrNotYet}
+		}
+	}
+}
+
+// drain has everything leave a node, or no longer.
+func (s *directory) drain(id string, on bool) error {
+	return s.change(groups.Drain{ID: id, On: on})
+}
+
+// remove removes a node, if no group would lose its majority. One that answers must have been drained before: once it is no member of group 0, it
+// could not hand over what it leads.
+func (s *directory) remove(id string) error {
+	if node := s.home().node.Load(); node == nil || node.Turn() == 0 {
+		return server.ErrNotLeading
+	}
+	if id == s.who.ID {
+		return replication.ErrSelf
+	}
+	s.near.survey() // a node that has just ended must not count as one that answers
+	silent := s.near.silent()
+	s.near.mu.Lock()
+	for _, n := range s.near.at {
+		silent[n.id] = silent[n.id] || !n.there
+	}
+	s.near.mu.Unlock()
+	if !silent[id] && s.holds(id) {
+		return fmt.Errorf("node %s answers and has replicas or votes: drain it first with RAFT DRAIN %s", id, id)
+	}
+	r, err := groups.Removable(s.current(), groups.Facts{Silent: silent}, id, s.voters)
+	if err != nil {
+		return err
+	}
+	return s.change(r)
+}
+
+// holds reports whether a node has a replica of a group with keys, or votes in group 0.
+func (s *directory) holds(id string) bool {
+	return slices.Contains(s.voters(0), id) || slices.ContainsFunc(s.near.nodesSay(), func(one said) bool { return one.node == id && one.Group > 0 })
+}
+
+// voters returns the nodes that vote in a group, as its leader says, nil if none is known.
+func (s *directory) voters(group int) (ids []string) {
+	id, _ := s.near.leader(group)
+	if id == s.who.ID {
+		if node := s.replicas[group].node.Load(); node != nil {
+			return s.tells.groupState(group, s.replicas[group], node).Voters
+		}
+	}
+	s.near.heard(func(n *neighbour) {
+		for _, g := range n.said.Groups {
+			if n.id == id && g.Group == group && g.Leads {
+				ids = g.Voters
+			}
+		}
+	})
+	return ids
+}
+
+// plan returns what placement would do, a line for each step.
+func (s *directory) plan() (lines []string) {
+	for _, step := range groups.Plan(s.current(), groups.Facts{Silent: s.near.silent()}) {
+		lines = append(lines, fmt.Sprintf("group %d: on %v, led by %s", step.Group, step.Nodes, step.Leader))
+	}
+	return lines
+}

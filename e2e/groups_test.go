@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// tableOf runs a command that replies a list of fields, and returns them as texts; nil after an error.
+func (n *raftNode) tableOf(words ...any) (rows []map[string]string) {
+	c := goredis.NewClient(&goredis.Options{Addr: n.Addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: deadline})
+	defer func() { _ = c.Close() }()
+	all, _ := c.Do(context.Background(), words...).Slice()
+	for _, row := range all {
+		fields := map[string]string{}
+		if m, ok := row.(map[any]any); ok {
+			for k, v := range m {
+				fields[fmt.Sprint(k)] = fmt.Sprint(v)
+			}
+		}
+		rows = append(rows, fields)
+	}
+	return rows
+}
+
+// groupsAre waits until a node says that all groups are at rest with so many replicas, led by nodes that are up, and on every such node.
+func groupsAre(t *testing.T, at *raftNode, groups, replicas int, nodes ...*raftNode) {
+	t.Helper()
+	ids := map[string]int{}
+	for _, n := range nodes {
+		ids[n.id] = 0
+	}
+	eventually(t, fmt.Sprintf("%d groups of %d replicas on %d nodes", groups, replicas, len(nodes)), func() bool {
+		all := at.tableOf("RAFT", "GROUPS")
+		if len(all) != groups {
+			return false
+		}
+		clear(ids)
+		for _, n := range nodes {
+			ids[n.id] = 0
+		}
+		for _, g := range all {
+			of := strings.Fields(strings.Trim(g["replicas"], "[]"))
+			if g["settled"] != "1" || len(of) != replicas || strings.Contains(g["replicas"], "learner") || g["leader"] != g["wanted-leader"] || g["lag"] != "0" {
+				return false
+			}
+			if _, up := ids[g["leader"]]; !up {
+				return false
+			}
+			ids[g["leader"]]++
+		}
+		for _, leads := range ids {
+			if leads < groups/len(ids) || leads > groups/len(ids)+1 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// A cluster of several groups: its nodes learn from one another how many there are, every group is led somewhere, and replicas and leaders spread
+// over the nodes. A node that is lost and comes back, one that joins, one that is drained and removed, and a restart of all leave every group whole.
+func TestGroups(t *testing.T) {
+	const groups = 4
+	bin := severalBinary(t)
+	begin := func(i int, args ...string) *raftNode {
+		n := &raftNode{id: fmt.Sprint("n", i), raft: "127.0.0.1:" + freePort(t), bin: bin}
+		n.args = slices.Concat([]string{"--raft-addr", n.raft, "--raft-id", n.id}, timeouts(patience), args)
+		if i == 1 {
+			n.env = []string{fmt.Sprint("TEST_RAFT_GROUPS=", groups)}
+		}
+		n.begin(t, t.TempDir())
+		return n
+	}
+	ready := func(n *raftNode) {
+		t.Helper()
+		eventually(t, n.id+" is ready", func() bool { return get("http://"+n.HTTPAddr+"/readyz") != "" })
+	}
+	nodes := []*raftNode{begin(1, "--raft-bootstrap", "yes")}
+	ready(nodes[0])
+	groupsAre(t, nodes[0], groups, 1, nodes...)
+	for i := range 2 {
+		nodes = append(nodes, begin(i+2, "--raft-join", nodes[0].Addr))
+	}
+	for _, n := range nodes {
+		ready(n)
+		groupsAre(t, n, groups, 3, nodes...)
+	}
+	if !strings.Contains(nodes[1].Log(), "this process begins again") {
+		t.Error("the second node has not learned how many groups there are")
+	}
+
+	// A node is killed. The others lead its groups, and it has all of them when it is back.
+	lost := nodes[1]
+	lost.Kill()
+	eventually(t, "every group is led", func() bool {
+		all := nodes[0].tableOf("RAFT", "GROUPS")
+		return len(all) == groups && !slices.ContainsFunc(all, func(g map[string]string) bool { return g["leader"] == "" || g["leader"] == lost.id })
+	})
+	if got := nodes[0].ask(t, "RAFT", "SERVER", "REMOVE", nodes[2].id); !strings.Contains(got, "drain it first") {
+		t.Errorf("a node that has replicas is removed: %s", got)
+	}
+	lost.restart(t)
+	ready(lost)
+	groupsAre(t, lost, groups, 3, nodes...)
+
+	// Another joins, and takes its part.
+	nodes = append(nodes, begin(4, "--raft-join", nodes[2].Addr))
+	home := func() *raftNode {
+		var at *raftNode
+		eventually(t, "group 0 is led", func() bool {
+			for _, n := range nodes {
+				if n.askOnce(t, "RAFT", "LEADER") == n.Addr {
+					at = n
+					return true
+				}
+			}
+			return false
+		})
+		return at
+	}
+	groupsAre(t, nodes[3], groups, 3, nodes...)
+	for _, n := range nodes[0].tableOf("RAFT", "NODES") {
+		if n["replicas"] != "3" || n["leads"] != "1" || n["state"] != "online" {
+			t.Errorf("%v", n)
+		}
+	}
+
+	// The first is drained: everything leaves it, then it goes.
+	gone := nodes[0]
+	if got := home().ask(t, "RAFT", "DRAIN", gone.id); got != "OK" {
+		t.Fatal(got)
+	}
+	groupsAre(t, nodes[3], groups, 3, nodes[1:]...)
+	eventually(t, "the drained node has only group 0", func() bool {
+		left, err := filepath.Glob(filepath.Join(gone.Dir, "raft", "*"))
+		return err == nil && len(left) == 1 && filepath.Base(left[0]) == "0"
+	})
+	eventually(t, "the drained node has no vote", func() bool {
+		return slices.ContainsFunc(home().tableOf("RAFT", "SERVER", "LIST"), func(m map[string]string) bool { return m["id"] == gone.id && m["vote"] == "nonvoter" })
+	})
+	if got := home().ask(t, "RAFT", "PLAN"); got != "[]" {
+		t.Errorf("a plan of a cluster at rest: %s", got)
+	}
+	if got := home().ask(t, "RAFT", "SERVER", "REMOVE", gone.id); got != "OK" {
+		t.Error(got)
+	}
+	gone.Kill()
+	nodes = nodes[1:]
+
+	// All start again. Nobody may say now that there are more groups.
+	for _, n := range nodes {
+		n.Signal(syscall.SIGTERM)
+		n.Wait()
+	}
+	nodes[0].env = []string{"TEST_RAFT_GROUPS=8"}
+	other := runEnv(t, nodes[0].env, "", bin, slices.Concat([]string{"--dir", nodes[0].Dir, "--port", "0"}, nodes[0].args)...)
+	if other.Code == 0 || !strings.Contains(other.Stderr, "never changes") {
+		t.Errorf("%+v", other)
+	}
+	if standalone := run(t, "", bin, "--dir", nodes[0].Dir, "--port", "0"); standalone.Code == 0 || !strings.Contains(standalone.Stderr, "state of a node of a cluster") {
+		t.Errorf("a standalone server: %+v", standalone)
+	}
+	if checked := run(t, "", bin, "check", nodes[0].Dir); checked.Code != 0 {
+		t.Errorf("%+v", checked)
+	}
+	if recovered := run(t, "", bin, "recover", nodes[0].Dir); recovered.Code == 0 {
+		t.Errorf("recovered alone: %+v", recovered)
+	}
+	nodes[0].env = nil
+	for _, n := range nodes {
+		n.restart(t)
+	}
+	for _, n := range nodes {
+		ready(n)
+		groupsAre(t, n, groups, 3, nodes...)
+	}
+	if entries, err := os.ReadDir(filepath.Join(nodes[0].Dir, "raft")); err != nil || len(entries) != 1+groups {
+		t.Errorf("%v, %v", entries, err)
+	}
+}

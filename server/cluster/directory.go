@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"strings"
+
+	"limitdb/server/spec"
+)
+
+// Directory is the server's interface to the code that places the groups of a cluster. Any goroutine may call the functions.
+type Directory struct {
+	// Count is how many groups with keys the cluster has. It is not 1.
+	Count int
+	// Groups are those groups, by their numbers from 1 on.
+	Groups func() []Group
+	Nodes  func() []Node
+	// Drain has all replicas leave a node, or no longer. It blocks. Its errors may be ErrNotLeading.
+	Drain func(id string, on bool) error
+	// Plan returns what placement would do now, a line for each change.
+	Plan func() []string
+}
+
+// Group is a group of keys.
+type Group struct {
+	Number      int
+	First, Last int    // its slots
+	Leader      string // the node that leads, "" if none is known
+	Wanted      string // the node that is to lead
+	Term        uint64 // Raft's, as the leader says
+	Nodes       []string
+	Settled     bool // the group is known to have come to Nodes
+	Replicas    []Replica
+	Keys        int64 // as the leader says
+}
+
+// Replica is a replica of a group, as its node says.
+type Replica struct {
+	Node  string
+	Voter bool
+	Lag   uint64 // how many entries of the leader's log it lacks
+}
+
+// Node is a node of the directory.
+type Node struct {
+	ID, Client, Address, Zone string
+	Weight                    int
+	Draining, Answers         bool
+	Replicas, Leads           int // of groups with keys
+}
+
+// errOneGroup is replied by a node of a cluster that has one group.
+const errOneGroup = "ERR this cluster has one group of keys: RAFT SERVER LIST has its nodes"
+
+// groups returns how many groups with keys there are.
+func (r *Replication) groups() int {
+	if r.Directory == nil {
+		return 1
+	}
+	return r.Directory.Count
+}
+
+// placed returns run, or the error of a cluster that has one group.
+func (r *Replication) placed(run func(*call)) func(*call) {
+	return func(c *call) {
+		if r.Directory == nil {
+			c.Fail(errOneGroup)
+			return
+		}
+		run(c)
+	}
+}
+
+func (r *Replication) listNodes(c *call) {
+	all := r.Directory.Nodes()
+	c.Array(len(all))
+	for _, n := range all {
+		c.Fields("id", n.ID, "client", n.Client, "address", n.Address, "zone", n.Zone, "weight", n.Weight,
+			"state", map[bool]string{true: "online", false: "unreachable"}[n.Answers], "draining", map[bool]int{true: 1}[n.Draining], "replicas", n.Replicas, "leads", n.Leads)
+	}
+}
+
+func (r *Replication) listGroups(c *call) {
+	all := r.Directory.Groups()
+	c.Array(len(all))
+	for _, g := range all {
+		var replicas []string
+		lag := uint64(0)
+		for _, p := range g.Replicas {
+			text := p.Node
+			if !p.Voter {
+				text += " (learner)"
+			}
+			replicas, lag = append(replicas, text), max(lag, p.Lag)
+		}
+		c.Fields("group", g.Number, "first-slot", g.First, "last-slot", g.Last, "leader", g.Leader, "wanted-leader", g.Wanted, "term", g.Term,
+			"nodes", g.Nodes, "replicas", replicas, "settled", map[bool]int{true: 1}[g.Settled], "lag", lag, "keys", g.Keys)
+	}
+}
+
+func (r *Replication) plan(c *call) {
+	lines := r.Directory.Plan()
+	c.Array(len(lines))
+	for _, line := range lines {
+		c.Text(line)
+	}
+}
+
+func (r *Replication) drain(c *call) {
+	id, on := string(c.Args[2]), len(c.Args) == 3
+	if !on && (len(c.Args) != 4 || !strings.EqualFold(string(c.Args[3]), "OFF")) {
+		c.Fail(spec.ErrSyntax)
+		return
+	}
+	r.change(c, func() error { return r.Directory.Drain(id, on) })
+}
