@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"docs":        {"limit", "simulate", "internal"},
 	"deploy":      {}, // the tests of the chart, a module of their own
 	"uplink":      {"transport", "internal"},
-	"server":      {"engine", "hold", "value", "script", "known", "limit", "resp", "rules", "config", "transport", "uplink", "internal"},
+	"server":      {"engine", "groups", "hold", "value", "script", "known", "limit", "resp", "rules", "config", "transport", "uplink", "internal"},
 	"scripts":     {},
 	"bench":       {"resp", "limit", "engine"},
 	"cmd":         {"bench", "config", "dashboard", "engine", "envoyrls", "groups", "httpapi", "internal", "limit", "observe", "persistence", "replication", "resp", "rules", "server", "simulate", "state", "transport", "uplink"},
@@ -69,7 +69,7 @@ var inside = map[string][]string{
 	"server/backups":  {"resp", "server/handler", "server/spec"},
 	"server/history":  {"internal/stats", "resp", "server/handler", "server/request", "server/spec"},
 	"server/latency":  {"config", "internal/stats", "resp", "server/handler", "server/spec"},
-	"server/group":    {"engine", "internal/clock", "internal/pulse", "server/cluster", "server/durable", "server/handler", "uplink"},
+	"server/group":    {"engine", "internal/clock", "internal/pulse", "resp", "server/cluster", "server/durable", "server/handler", "uplink"},
 	"server/guests":   {"config", "internal/clock", "server/auth", "server/clients", "server/pubsub", "server/users", "transport"},
 	"server/scripts":  {"known", "script"},
 	"server/pubsub":   {"engine", "internal/glob", "resp", "server/handler", "server/spec"},

@@ -25,6 +25,22 @@ func (e *Engine) Warm(keys [][]byte, places []Place) {
 	e.warm(keys, places, &b)
 }
 
+// WarmIn is Warm for keys of several engines: of[i] has keys[i].
+func WarmIn(of []*Engine, keys [][]byte, places []Place) {
+	var b table.Batch
+	for len(keys) > 0 {
+		n := min(len(keys), table.BatchSize)
+		for i, key := range keys[:n] {
+			h, s := of[i].place(key)
+			places[i] = Place(h)
+			b.Add(&s.table, h, key)
+		}
+		b.Fetch()
+		of, keys, places = of[n:], keys[n:], places[n:]
+	}
+	runtime.KeepAlive(of)
+}
+
 func (e *core) warm(keys [][]byte, places []Place, b *table.Batch) {
 	for len(keys) > 0 {
 		n := min(len(keys), table.BatchSize)

@@ -67,8 +67,10 @@ func (c *call) admit(p phase, special uint32) (v verdict, text string) {
 	case special&specialPause != 0 && c.held():
 		return paused, ""
 	case p == queued && c.cmd.Flags&spec.Now == 0:
-		text = c.cmd.unfit()
-	case p == byItself && special&specialFollowing != 0 && c.cmd.Leads():
+		if text = c.cmd.unfit(); text == "" && c.cmd.Flags&spec.AllGroups != 0 && c.srv.several() {
+			text = errAllGroups
+		}
+	case p == byItself && special&specialFollowing != 0 && c.cmd.Leads() && !(c.srv.several() && c.cmd.anywhere()):
 		return away, ""
 	}
 	if text != "" {
@@ -110,6 +112,8 @@ func (c *call) refusal(p phase, special uint32) string {
 		return fmt.Sprintf(errSubscribed, cmd.Full)
 	}
 	switch {
+	case c.crosses && (p == byItself || p == queued && cmd.Name != "EXEC"):
+		return errCrossSlot
 	case special&specialLoading != 0 && cmd.Flags&spec.Loading == 0:
 		return errLoading
 	case special&specialMisconf != 0 && cmd.Flags&(spec.Write|spec.Quorum) != 0:
@@ -178,19 +182,6 @@ func beginChange(c *call, way string) (text string) {
 	return ""
 }
 
-// auditScript is beginChange for a command that a script of c calls. A step that begins again makes its changes again, but they are written once.
-func (h *host) auditScript(c *call) (text string) {
-	if at := c.replayed; at < len(c.scripted) && c.scripted[at].Is(h.srv.redact.Args(&h.cmd.Command, h.Args)) {
-		c.replayed++
-		return ""
-	}
-	if text = beginChange(&h.call, "script"); len(h.changes) > 0 {
-		c.scripted = append(c.scripted[:c.replayed], h.changes...)
-		c.replayed, c.changes, h.changes = len(c.scripted), append(c.changes, h.changes...), nil
-	}
-	return text
-}
-
 // endChanges writes how the changes of the command have ended, which has replied with out.
 func endChanges(c *call, out []byte) {
 	result := "OK"
@@ -235,6 +226,8 @@ func (c *call) unfitForScript(wrong string, p phase) string {
 		return "ERR Wrong number of args calling Redis command from script"
 	case cmd.Group == "scripting", !cmd.InStep() && cmd.Flags&spec.Script == 0 && cmd.Name != "WAIT":
 		return "ERR This Redis command is not allowed from script"
+	case cmd.Flags&spec.AllGroups != 0 && c.srv.several():
+		return errAllGroups
 	case p == inReadScript && (cmd.Flags&spec.Write != 0 || cmd.Group == "pubsub"):
 		return "ERR Write commands are not allowed from read-only scripts."
 	}

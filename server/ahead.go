@@ -5,6 +5,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/group"
 	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/spec"
@@ -21,6 +22,7 @@ type ahead struct {
 	n      int
 	cmds   [aheadMost]*command
 	keys   [aheadMost][]byte
+	groups [aheadMost]*group.Group // which have the keys, if there are several
 	places [aheadMost]engine.Place
 	plans  [aheadMost]*request.Plan // what the commands ask for; nil: the handler parses it
 	ends   [aheadMost]int           // where the words of the commands without a plan end in words, or shaped
@@ -105,6 +107,36 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	return nil, nil, true
 }
 
+// nextHere is next with several groups: a command on a key of a group that this node does not lead is not queued.
+func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
+	before, words := s.rd.Buffered(), len(a.words)
+	if args, err, ok = a.next(s); !ok {
+		return args, err, false
+	}
+	last := a.n - 1
+	if g := s.srv.groupOf(a.keys[last]); g.Special.Load()&specialFollowing == 0 {
+		a.groups[last] = g
+		return nil, nil, true
+	}
+	a.n, a.words = last, a.words[:words]
+	s.rd.Unread(before - s.rd.Buffered())
+	args, err = s.rd.Next()
+	return args, err, false
+}
+
+// warm prefetches what the queued commands need.
+func (a *ahead) warm(s *session) {
+	if !s.srv.several() {
+		s.call.Group.Engine.Load().Warm(a.keys[:a.n], a.places[:])
+		return
+	}
+	var of [aheadMost]*engine.Engine
+	for i, g := range a.groups[:a.n] {
+		of[i] = g.Engine.Load()
+	}
+	engine.WarmIn(of[:a.n], a.keys[:a.n], a.places[:])
+}
+
 // add queues a command that has been read. Its words are valid as long as the reader's buffer.
 func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
 	a.cmds[a.n], a.plans[a.n], a.keys[a.n] = cmd, p, key
@@ -113,7 +145,7 @@ func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
 
 // undisturbed reports whether nothing but the command itself can make admit refuse it, so that commands run one after the other.
 func (s *session) undisturbed() bool {
-	return s.authed && s.replies == replyOn && !s.caching && s.subs.Len() == 0 && s.call.group.Special.Load()|s.early == 0 && s.multi == nil
+	return s.authed && s.replies == replyOn && !s.caching && s.subs.Len() == 0 && (s.srv.group.Special.Load()|s.early)&s.srv.disturbs == 0 && s.multi == nil
 }
 
 // admitAhead is admit for a command of one key that needs no later turn, while undisturbed holds. It returns the command and the
@@ -149,10 +181,16 @@ func (c *command) keyAhead(s *session, args [][]byte) int {
 func (a *ahead) run(s *session, back bool) (over bool) {
 	warm := a.n >= aheadFew
 	if warm {
-		s.call.Group.Engine.Load().Warm(a.keys[:a.n], a.places[:])
+		a.warm(s)
 	}
-	ran, start := 0, 0
+	ran, start, several := 0, 0, s.srv.several()
 	for ; ran < a.n && s.life.Open() && !over; ran++ {
+		if several {
+			if enter(s, a.groups[ran]); s.early&specialFollowing != 0 { // it leads no longer
+				s.reject(a.cmds[ran], spec.ErrNoLeader)
+				continue
+			}
+		}
 		if warm {
 			s.call.Place = a.places[ran]
 		}

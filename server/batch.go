@@ -106,6 +106,7 @@ func (s *session) resumed() bool {
 	}
 	if s.mute {
 		s.call.Out = s.call.Out[:min(mark, len(s.call.Out))]
+		s.shares.Cut(len(s.call.Out))
 		s.mute = !done
 	}
 	if done {
@@ -134,6 +135,10 @@ func (s *session) EOF() (done bool) {
 }
 
 func (s *session) begin() {
+	if s.in != nil && s.pending == nil {
+		s.in = nil
+		s.call.enter(s.srv.group)
+	}
 	g := s.call.group
 	if g.Keeper.InTurns() {
 		s.pub.Batches.Add(1) // before the flags are read: see Settle
@@ -154,7 +159,7 @@ func (s *session) begin() {
 func (s *session) run() (more bool) {
 	queue := lendQueue(&s.srv.queues)
 	defer takeQueue(&s.srv.queues, queue)
-	quiet, collected := s.undisturbed(), false
+	quiet, collected, several := s.undisturbed(), false, s.srv.several()
 	var args [][]byte
 	var err error
 	if s.far != nil && s.pending == nil && s.rd.Buffered() > 0 {
@@ -164,10 +169,13 @@ func (s *session) run() (more bool) {
 		if s.pending != nil {
 			return s.roomWhileParked()
 		}
-		if quiet {
-			args, err, collected = queue.next(s)
-		} else {
+		switch {
+		case !quiet:
 			args, err = s.rd.Next()
+		case several:
+			args, err, collected = queue.nextHere(s)
+		default:
+			args, err, collected = queue.next(s)
 		}
 		if collected {
 			if collected = false; queue.n == aheadMost && (queue.run(s, true) || s.overTurn(0)) && s.rd.Buffered() > 0 {

@@ -18,7 +18,10 @@ func (ts *testServer) alone(words ...string) resp.Value {
 		args[i] = []byte(w)
 	}
 	c := httpCall{call: ts.newCall(ts.group, ts.clock.Now(), resp.RESP3, args)}
-	c.runAlone(ts.group.Special.Load())
+	if ts.several() {
+		c.enter(choose(&c.call))
+	}
+	c.runAlone(c.group.Special.Load())
 	r := bufio.NewReader(bytes.NewReader(c.Out))
 	v, err := resp.ReadReply(r, 64<<20)
 	if err != nil || r.Buffered() > 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/group"
 	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
@@ -36,11 +37,25 @@ func wait(c *call) {
 		return
 	}
 	ms, _ := resp.ParseInt(c.Args[2]) // goodTimeout has checked it
-	turn, others, gone := c.client.turn, 0, c.client.leaves()
+	others, gone := 0, c.client.leaves()
+	all := []group.Share{{Group: g, Turn: c.client.turn}}
+	if c.srv.several() {
+		all = nil
+		for _, g := range c.srv.every {
+			if turn, leads := g.Keeper.Leading(); leads {
+				all = append(all, group.Share{Group: g, Turn: turn})
+			}
+		}
+	}
 	c.Client.Background(func() error {
-		done := make(chan error, 1)
-		if g.Keeper.Wait(turn, func(err error) { done <- err }) {
-			g.Keeper.Kick()
+		done, waits := make(chan error, len(all)), 0
+		for _, of := range all {
+			if k := &of.Group.Keeper; k.Wait(of.Turn, func(err error) { done <- err }) {
+				k.Kick()
+				waits++
+			}
+		}
+		for range waits {
 			if err := within(done, ms, gone); err != nil {
 				return err
 			}

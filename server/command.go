@@ -105,6 +105,7 @@ type call struct {
 	since    int64           // when the last command of several ended, from which the next one's time counts; 0: it is by itself
 	started  int64           // when something long began in a command that is SelfTimed; 0: nothing did
 	script   *known.Run      // of the known scripts that the client has run; nil: none yet
+	crosses  bool            // the command's keys are in several groups, or have several slots
 	called   []byte          // lines of MONITOR about what a script has called
 	changes  []*audit.Change // of the command, and of what it runs, in the audit log, which have not ended
 	scripted []*audit.Change // those of changes that scripts make in the step

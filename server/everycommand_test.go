@@ -20,6 +20,7 @@ import (
 	"limitdb/internal/testlengths"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/group"
 	"limitdb/server/spec"
 	"limitdb/value"
 )
@@ -121,6 +122,9 @@ func (r *everyCommand) round() {
 	r.twins = &twins{Rand: of, lengths: r.lengths, now: testStart / 1e9}
 	r.g = &anyWords{Rand: of, lengths: r.lengths, now: testStart / 1e9}
 	r.a, r.b = r.server(), r.server()
+	if n := []int{0, 2, 4, 64}[of.IntN(4)]; n > 0 { // whose keys are divided among groups
+		r.b = r.prepared(newGroups(r.part, n, "client-query-buffer-limit 1gb"))
+	}
 	r.ca, r.cb = r.a.client(), r.b.client()
 	for _, c := range []*testClient{r.ca, r.cb} {
 		c.conn.turn = time.Hour
@@ -148,7 +152,11 @@ func (r *everyCommand) round() {
 
 // server starts a server with rules.
 func (r *everyCommand) server() *testServer {
-	ts := r.part.server("client-query-buffer-limit 1gb")
+	return r.prepared(r.part.server("client-query-buffer-limit 1gb"))
+}
+
+// prepared gives a server rules.
+func (r *everyCommand) prepared(ts *testServer) *testServer {
 	ts.rulesAre(shopRules(r.t))
 	ts.rules.SetSecret([16]byte{})
 	return ts
@@ -175,6 +183,9 @@ func (r *everyCommand) comparable(w []string) bool {
 	if len(w) > 1024 || slices.ContainsFunc(w, func(word string) bool { return len(word) > value.MaxString }) {
 		return false // the reader refuses it, so a script and EXEC have other words for it
 	}
+	if r.b.several() && !group.OneSlot(toBytes(r.b.keysOf(w))) {
+		return false
+	}
 	switch cmd.Full {
 	case "watch", "memory|usage", "debug|object", "rl.info": // for one client, or with the size of a record in the table
 		return false
@@ -199,13 +210,30 @@ func (r *everyCommand) some(rows []*spec.Command) (all [][]string) {
 			next = append(next, r.g.command(rows[r.g.IntN(len(rows))]))
 		}
 		for _, w := range next {
-			if r.comparable(w) {
+			if w = r.named(w); w != nil && r.comparable(w) {
 				all = append(all, w)
 				r.note(w)
 			}
 		}
 	}
 	return all
+}
+
+// named returns a command for a server with several groups, whose scripts must name their keys; nil if it has none for that.
+func (r *everyCommand) named(w []string) []string {
+	const callsIt = 3 // words before the command that the script calls
+	switch cmd := strings.ToUpper(w[0]); {
+	case !r.b.several() || !strings.HasPrefix(cmd, "EVAL"):
+		return w
+	case !strings.HasPrefix(cmd, "EVAL_RO") && cmd != "EVAL", len(w) <= callsIt, w[1] != "return redis.pcall(unpack(ARGV))", w[2] != "0":
+		return nil
+	}
+	called := w[callsIt:]
+	if cmd, text := r.a.table.resolve(toBytes(called)); cmd == nil || text != "" {
+		return w
+	}
+	keys := r.b.keysOf(called)
+	return slices.Concat(w[:2], []string{strconv.Itoa(len(keys))}, keys, called)
 }
 
 // note keeps what is about to run, for the report.
@@ -257,16 +285,31 @@ func (r *everyCommand) batch(rows []*spec.Command) {
 	all := r.some(rows)
 	want := r.replies(r.ca, all)
 	var got []resp.Value
-	switch r.g.IntN(4) {
+	way := r.g.IntN(4)
+	if r.b.several() && slices.ContainsFunc(all, func(w []string) bool { return strings.HasPrefix(strings.ToLower(w[0]), "flush") }) {
+		way = 2 + way%2 // neither transactions nor scripts have all keys
+	}
+	switch way {
 	case 0:
-		v := r.replies(r.cb, slices.Concat([][]string{{"MULTI"}}, all, [][]string{{"EXEC"}}))
-		if got = v[len(v)-1].Elems; len(got) != len(all) {
-			r.fail("EXEC: %.300s", line(v[len(v)-1]))
+		parts := [][][]string{all}
+		if r.b.several() { // their keys have several slots
+			parts = nil
+			for _, w := range all {
+				parts = append(parts, [][]string{w})
+			}
+		}
+		for _, part := range parts {
+			v := r.replies(r.cb, slices.Concat([][]string{{"MULTI"}}, part, [][]string{{"EXEC"}}))
+			if len(v[len(v)-1].Elems) != len(part) {
+				r.fail("EXEC: %.300s", line(v[len(v)-1]))
+			}
+			got = append(got, v[len(v)-1].Elems...)
 		}
 	case 1: // whose replies are others
 		for _, w := range all {
 			if !strings.HasPrefix(strings.ToUpper(w[0]), "EVAL") {
-				w = append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, w...)
+				keys := r.b.keysOf(w)
+				w = slices.Concat([]string{"EVAL", "return redis.pcall(unpack(ARGV))", strconv.Itoa(len(keys))}, keys, w)
 			}
 			r.replies(r.cb, [][]string{w})
 		}
@@ -389,7 +432,16 @@ func (r *everyCommand) compareStates() {
 	}
 	all, bare := live(r.t, r.a.engine, now)
 	replayed, _ := live(r.t, r.log.again, now)
-	_, other := live(r.t, r.b.states(), now)
+	other := map[string]string{}
+	for _, g := range r.b.keyed {
+		_, part := live(r.t, g.Engine.Load(), now)
+		for key, state := range part {
+			other[key] = state
+			if plain := strings.TrimSuffix(key, " and beside it"); r.b.several() && r.b.groupOf([]byte(plain)) != g {
+				r.fail("%.40q is in the wrong group", key)
+			}
+		}
+	}
 	for _, state := range bare {
 		kind, _ := utf8.DecodeRuneInString(state)
 		r.kinds[limit.Kind(kind)]++
@@ -416,7 +468,10 @@ func (r *everyCommand) same(where string, want, got map[string]string) {
 
 // restart has the second server go on from what the first one's journal gives.
 func (r *everyCommand) restart() {
-	e := engine.New(engine.Options{Seed: r.seed, Shards: 1 << r.g.IntN(5)})
+	of := map[*group.Group]*engine.Engine{}
+	for _, g := range r.b.keyed {
+		of[g] = engine.New(engine.Options{Seed: r.seed, Shards: 1 << r.g.IntN(5)})
+	}
 	var b journal.Buffer
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
 		cursor = r.log.again.Copy(r.b.clock.Now(), cursor, &b)
@@ -424,14 +479,20 @@ func (r *everyCommand) restart() {
 	for rest := b.Bytes; len(rest) > 0; {
 		rec, more, err := journal.Parse(rest)
 		if err == nil {
-			err = e.Restore([]journal.Record{rec}, 0, 1)
+			g := r.b.keyed[0]
+			if r.b.several() {
+				g = r.b.groupOf(rec.Key)
+			}
+			err = of[g].Restore([]journal.Record{rec}, 0, 1)
 		}
 		if err != nil {
 			r.fail("%v", err)
 		}
 		rest = more
 	}
-	r.b.group.Lead(e, 0)
+	for g, e := range of {
+		g.Lead(e, 0)
+	}
 }
 
 // wild runs any commands, each on a client of its own, on a server of its own.

@@ -3,7 +3,10 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"limitdb/engine"
 	"limitdb/resp"
 	"limitdb/server/group"
+	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
 
@@ -21,8 +25,12 @@ func (ts *testServer) in(g *group.Group, words ...string) string {
 	for i, w := range words {
 		args[i] = []byte(w)
 	}
-	c := httpCall{call: ts.newCall(g, 0, resp.RESP2, args)}
-	c.decide()
+	c := httpCall{call: ts.newCall(g, ts.clock.Now(), resp.RESP2, args)}
+	early := uint32(0)
+	if _, leads := g.Keeper.Leading(); !leads {
+		early = specialFollowing
+	}
+	c.runAlone(g.Special.Load() | early)
 	return string(c.Out)
 }
 
@@ -116,12 +124,46 @@ func TestGroupWakesWhoWaits(t *testing.T) {
 // newGroups starts a server that leads n groups with keys. It stands alone.
 func newGroups(t testing.TB, n int, directives ...string) *testServer {
 	t.Helper()
-	return newTestServerWith(t, func(o *Options) {
+	ts := newTestServerWith(t, func(o *Options) {
 		for i := range n + 1 {
 			o.Groups = append(o.Groups, GroupOptions{Engine: engine.New(engine.Options{Seed: uint64(1 + i)})})
 		}
 		o.Engine = o.Groups[0].Engine
 	}, directives...)
+	t.Cleanup(func() {
+		for _, g := range ts.Groups() {
+			g.Engine.Load().Close()
+		}
+	})
+	return ts
+}
+
+// keyIn returns a key of the group with that number.
+func (ts *testServer) keyIn(number int) string {
+	for i := 0; ; i++ {
+		if key := "k" + strconv.Itoa(i); ts.groupOf([]byte(key)) == ts.every[number] {
+			return key
+		}
+	}
+}
+
+// keysOf returns the keys of a command, with several groups, and otherwise none.
+func (ts *testServer) keysOf(words []string) (keys []string) {
+	if !ts.several() {
+		return nil
+	}
+	c := ts.newCall(ts.group, ts.clock.Now(), resp.RESP2, toBytes(words))
+	cmd, _ := c.resolve()
+	cmd.Keys(c.Args, func(i int) { keys = append(keys, words[i]) })
+	if len(keys) == 0 && cmd.Flags&spec.Across != 0 {
+		if p, text := cmd.Prepare(&c); text == "" {
+			for _, key := range p.Keys() {
+				keys = append(keys, string(key))
+			}
+			p.Free()
+		}
+	}
+	return keys
 }
 
 // What concerns the server as a whole concerns each of its groups.
@@ -163,13 +205,12 @@ func TestServerIsAllItsGroups(t *testing.T) {
 func TestEachGroupIsSweptAndRung(t *testing.T) {
 	ts := newGroups(t, 2)
 	var clients []*testClient
-	for i, g := range ts.Groups() {
+	for i, g := range ts.keyed {
 		g.Lead(g.Engine.Load(), int64(i)*int64(time.Hour))
-		ts.in(g, "SET", "k", "v", "EX", "30")
+		key := ts.keyIn(i + 1)
 		c := ts.client()
-		c.s.call.group, c.s.call.Group = g, &g.Group
 		clients = append(clients, c)
-		if got := c.raw("RL.TAKE a GCRA 1/m\r\nRL.TAKE a GCRA 1/m WAIT 1m\r\n"); c.s.pending == nil {
+		if got := c.raw("SET {" + key + "} v EX 30\r\nRL.TAKE " + key + " GCRA 1/m\r\nRL.TAKE " + key + " GCRA 1/m WAIT 1m\r\n"); c.s.pending == nil {
 			t.Fatalf("%q", got)
 		}
 	}
@@ -182,7 +223,7 @@ func TestEachGroupIsSweptAndRung(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	}
-	for _, g := range ts.Groups() {
+	for _, g := range ts.keyed {
 		for g.Engine.Load().Stats().Expired == 0 {
 			runtime.Gosched()
 		}
@@ -198,14 +239,238 @@ func TestUnblockInAGroup(t *testing.T) {
 	g := ts.Groups()[2]
 	g.Lead(g.Engine.Load(), int64(time.Hour))
 	c, admin := ts.client(), ts.client()
-	c.s.call.group, c.s.call.Group = g, &g.Group
-	if got := c.raw("RL.TAKE a GCRA 1/m\r\nRL.TAKE a GCRA 1/m WAIT 2m\r\n"); c.s.pending == nil {
+	key := ts.keyIn(2)
+	if got := c.raw("RL.TAKE " + key + " GCRA 1/m\r\nRL.TAKE " + key + " GCRA 1/m WAIT 2m\r\n"); c.s.pending == nil {
 		t.Fatalf("%q", got)
 	}
 	if got := line(admin.do("CLIENT", "UNBLOCK", strconv.FormatInt(c.s.pub.ID, 10))); got != "1" {
 		t.Fatal(got)
 	}
 	if got := c.resume(); got != "*5\r\n:1\r\n:1\r\n:0\r\n:60000\r\n:60000\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// newGroupsKept is newGroups for a node that keeps the replies of each group.
+func newGroupsKept(t testing.TB, n int) (*testServer, []*primary) {
+	ts := newGroups(t, n)
+	var all []*primary
+	for _, g := range ts.Groups() {
+		p := &primary{turn: 1}
+		p.holds.Store(true)
+		g.Keeper.Source = p.source()
+		all = append(all, p)
+	}
+	return ts, all
+}
+
+// A reply waits for the groups whose state it and those before it reveal, and only what a group has lost is unknown.
+func TestRepliesOfSeveralGroups(t *testing.T) {
+	ts, of := newGroupsKept(t, 4)
+	k1, k2, k3 := ts.keyIn(1), ts.keyIn(2), ts.keyIn(3)
+	c := ts.client()
+	if got := c.raw("PING\r\nINCR " + k1 + "\r\nINCR " + k2 + "\r\nPING\r\nINCR " + k1 + "\r\n"); got != "+PONG\r\n" {
+		t.Fatalf("%q", got)
+	}
+	if got := c.raw("INCR " + k3 + "\r\nPING\r\nINCR " + k2 + "\r\n"); got != "" { // behind them
+		t.Fatalf("%q", got)
+	}
+	of[2].turn = 2
+	if got := c.raw("INCR " + k2 + "\r\n"); got != "" {
+		t.Fatalf("%q", got)
+	}
+	of[1].endWaits(nil)
+	select {
+	case <-c.conn.woken:
+		t.Error("the reply of one group did not wait for the other")
+	default:
+	}
+	of[2].endWaits(errors.New("lost"))
+	if got := c.resume(); got != ":1\r\n"+unknown+"+PONG\r\n:2\r\n" {
+		t.Errorf("%q", got)
+	}
+	of[2].endWaits(errors.New("of two turns"))
+	of[3].endWaits(nil)
+	if got := c.resume(); got != ":1\r\n+PONG\r\n"+unknown+unknown {
+		t.Errorf("%q", got)
+	}
+	for i, want := range [][]uint64{nil, {1}, {1, 0}, {1}, nil} {
+		if !slices.Equal(of[i].asked, want) {
+			t.Errorf("group %d was asked in the turns %v, want %v", i, of[i].asked, want)
+		}
+	}
+	if got := c.raw("CLIENT REPLY OFF\r\nINCR " + k1 + "\r\nCLIENT REPLY ON\r\nINCR " + k3 + "\r\n"); got != "+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	of[1].endWaits(errors.New("lost"))
+	of[3].endWaits(nil)
+	if got := c.resume(); got != ":2\r\n" {
+		t.Errorf("%q", got)
+	}
+	for _, p := range of {
+		p.holds.Store(false)
+	}
+	if got := c.raw("INCR " + k1 + "\r\nPING\r\nINCR " + k2 + "\r\n"); got != ":4\r\n+PONG\r\n:4\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// While another node leads a group, its keys wait for that, and those of the other groups do not.
+func TestGroupThatIsLedElsewhere(t *testing.T) {
+	ts := newGroups(t, 2)
+	ts.keyed[0].Follow()
+	k1, k2 := ts.keyIn(1), ts.keyIn(2)
+	for range 2 { // the second time, the session has learned the command
+		if got := ts.client().raw(strings.Repeat("INCR "+k2+"\r\n", 9)); strings.Count(got, ":") != 9 {
+			t.Errorf("%q", got)
+		}
+	}
+	if got := ts.in(ts.keyed[0], "INCR", k1); got != "-"+spec.ErrNoLeader+"\r\n" {
+		t.Errorf("%q", got)
+	}
+	ts.keyed[0].Lead(ts.keyed[0].Engine.Load(), 0)
+	if got := ts.client().raw("INCR " + k1 + "\r\n"); got != ":1\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Commands whose keys have several slots are refused, whatever group these are in, except those on several limits: they need one group.
+func TestCrossSlot(t *testing.T) {
+	ts := newGroups(t, 4)
+	ts.rulesAre("version: 1\nnamespaces:\n  one:\n    - {name: user, key: [u], limit: 5/m}\n  two:\n    - {name: user, key: [u], limit: 5/m}\n    - {name: all, limit: 400/m}\n")
+	k1, k2 := ts.keyIn(1), ts.keyIn(2)
+	other := "x"
+	for i := 0; ts.groupOf([]byte(other)) != ts.every[1] || resp.Slot([]byte(other)) == resp.Slot([]byte(k1)); i++ {
+		other = "x" + strconv.Itoa(i)
+	}
+	apart := ""
+	for i := 0; apart == ""; i++ { // a caller whose rules are in two groups
+		if u := "u" + strconv.Itoa(i); strings.HasPrefix(line(ts.alone("RL.CHECK", "two", "1", "u", u)), "-CROSSSLOT") {
+			apart = u
+		}
+	}
+	const crosses = "-" + errCrossSlot
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"DEL " + k1 + " " + k2, crosses},
+		[2]string{"DEL " + k1 + " " + other, crosses},
+		[2]string{"DEL " + k1 + " {" + k1 + "}2 " + k1, "0"},
+		[2]string{"RL.TAKEALL 2 " + k1 + " " + other + " GCRA 5/m GCRA 6/m", "[0 -1 [0 5 4 -1 12000] [0 6 5 -1 10000]]"},
+		[2]string{"RL.TAKEALL 2 " + k1 + " " + k2 + " GCRA 5/m GCRA 6/m", crosses},
+		[2]string{"RL.CHECK one 1 u a", `[0 5 4 -1 12000 "user"]`},
+		[2]string{"RL.CHECK two 1 u " + apart, crosses},
+		[2]string{"RL.CHECK one 1 nothing a", `[0 -1 -1 -1 0 ""]`},
+		[2]string{"EVAL return{KEYS[1]} 1 " + k1, `["` + k1 + `"]`},
+		[2]string{"EVAL return{KEYS[1]} 2 " + k1 + " " + k2, crosses},
+		[2]string{"EVAL return{redis.call('INCR',KEYS[1])} 1 " + k2, "[1]"},
+		[2]string{"EVAL return{redis.pcall('INCR','" + k1 + "').err} 1 " + k2, `["` + errStrangeKey + `"]`},
+		[2]string{"EVAL return{redis.pcall('DBSIZE').err} 1 " + k2, `["` + errAllGroups + `"]`},
+		[2]string{"EVAL return{1} 0", "[1]"},
+		[2]string{"WATCH " + k1 + " {" + k1 + "}", "OK"},
+		[2]string{"WATCH " + k2, crosses},
+		[2]string{"MULTI", "OK"},
+		[2]string{"GET {" + k1 + "}3", "QUEUED"},
+		[2]string{"EXEC", "[nil]"},
+		[2]string{"WATCH " + k1, "OK"},
+		[2]string{"MULTI", "OK"},
+		[2]string{"GET " + k2, "QUEUED"},
+		[2]string{"EXEC", crosses},
+		[2]string{"EXEC", "-ERR EXEC without MULTI"},
+		[2]string{"MULTI", "OK"},
+		[2]string{"PING", "QUEUED"},
+		[2]string{"EXEC", "[PONG]"},
+		[2]string{"MULTI", "OK"},
+		[2]string{"INCR " + k2, "QUEUED"},
+		[2]string{"RL.CHECK two 1 u " + apart, "QUEUED"},
+		[2]string{"EXEC", crosses},
+		[2]string{"MULTI", "OK"},
+		[2]string{"DEL " + k1 + " " + k2, crosses},
+		[2]string{"EXEC", "-EXECABORT Transaction discarded because of previous errors."},
+		[2]string{"MULTI", "OK"},
+		[2]string{"DBSIZE", "-" + errAllGroups},
+		[2]string{"DISCARD", "OK"},
+		[2]string{"GET " + k2, `"1"`},
+	)
+	if got := line(ts.alone("DEL", k1, k2)); got != crosses {
+		t.Error(got)
+	}
+	if got, _ := ts.Do(context.Background(), toBytes([]string{"GET", k2})...); string(got) != "$1\r\n1\r\n" {
+		t.Errorf("%q", got)
+	}
+	if got, _ := ts.Do(context.Background(), toBytes([]string{"WATCH", k2})...); !strings.HasPrefix(string(got), "-ERR watch needs a connection") {
+		t.Errorf("%q", got)
+	}
+}
+
+// Commands on all keys see those of all groups.
+func TestKeysOfAllGroups(t *testing.T) {
+	ts := newGroups(t, 4)
+	c := ts.client()
+	want := map[string]bool{}
+	for i := range 200 {
+		key := "key" + strconv.Itoa(i)
+		want[key] = true
+		c.do("SET", key, "v")
+	}
+	if got := line(c.do("DBSIZE")); got != "200" {
+		t.Error(got)
+	}
+	for how, keys := range map[string]func() []resp.Value{
+		"KEYS": func() []resp.Value { return c.do("KEYS", "*").Elems },
+		"SCAN": func() (all []resp.Value) {
+			for cursor := "0"; ; {
+				v := c.do("SCAN", cursor, "COUNT", "7")
+				if all = append(all, v.Elems[1].Elems...); v.Elems[0].Text == "0" {
+					return all
+				}
+				cursor = v.Elems[0].Text
+			}
+		},
+	} {
+		got := map[string]bool{}
+		for _, v := range keys() {
+			got[v.Text] = true
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %d keys", how, len(got))
+		}
+	}
+	if key := c.do("RANDOMKEY").Text; !want[key] {
+		t.Errorf("%q", key)
+	}
+	for i := range 3 {
+		for range 5 + i {
+			c.do("RL.TAKE", ts.keyIn(1+i), "GCRA", "1/m")
+		}
+	}
+	top := line(c.do("RL.TOP", "COUNT", "2"))
+	if want := fmt.Sprintf(`[[%q 6] [%q 5]]`, ts.keyIn(3), ts.keyIn(2)); top != want {
+		t.Errorf("%s, want %s", top, want)
+	}
+	c.steps(ts,
+		[2]string{"SCAN 63", "-" + keys.ErrOtherCursor},
+		[2]string{"FLUSHALL", "OK"},
+		[2]string{"DBSIZE", "0"},
+		[2]string{"RANDOMKEY", "nil"},
+		[2]string{"SCAN 0 COUNT 100000", `["0" []]`},
+	)
+}
+
+// WAIT waits for every group that the node leads.
+func TestWaitForAllGroups(t *testing.T) {
+	ts, of := newGroupsKept(t, 2)
+	ts.group.Replication = &Replication{Members: func() ([]Member, error) { return make([]Member, 1), nil }}
+	of[1].turn = 0
+	c := ts.client()
+	if got := c.raw("WAIT 1 0\r\n"); got != "" {
+		t.Fatalf("%q", got)
+	}
+	for !of[0].owes() || !of[2].owes() {
+		runtime.Gosched()
+	}
+	of[0].endWaits(nil)
+	of[2].endWaits(nil)
+	if got := c.resume(); got != ":0\r\n" || of[1].owes() {
 		t.Errorf("%q", got)
 	}
 }

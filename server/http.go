@@ -83,6 +83,13 @@ func (c *httpCall) decide() {
 	c.Origin = c.from
 	c.Rights = rights
 	c.Lane = srv.counts.Stripes() - 1 // of connections with a goroutine of their own
+	if srv.several() {
+		g = choose(&c.call)
+		c.enter(g)
+		early &^= specialFollowing
+		c.turn, leads = g.Keeper.Leading()
+		leads = leads && g.Since.Load() <= c.Began
+	}
 	if !leads {
 		early |= specialFollowing
 	}

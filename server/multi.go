@@ -7,6 +7,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/stats"
+	"limitdb/server/group"
 	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/spec"
@@ -242,6 +243,10 @@ func execCommand(c *call) {
 		c.Fail("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
+	if c.crosses {
+		c.Fail(errCrossSlot)
+		return
+	}
 	special := c.group.Special.Load() | s.early
 	following := special&specialFollowing != 0
 	if m.stream != nil || following && len(m.watched) > 0 && !s.redirected() {
@@ -277,7 +282,12 @@ func (c *call) execAll(m *multi) {
 	var called map[int][]byte // by scripts, for MONITOR
 	defer func() { c.Prepared, c.Latency, c.called, c.since = nil, nil, nil, 0 }()
 	most := c.OutputLimit()
-	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *handler.Txn) bool {
+	keys := c.queuedKeys(m)
+	if c.srv.several() && !group.OneSlot(keys) { // the rules have changed
+		c.Fail(errCrossSlot)
+		return
+	}
+	unchanged, err := c.inTransaction(keys, func(t *handler.Txn) bool {
 		for _, w := range m.watched {
 			if w.Changed(t.Txn) {
 				return false

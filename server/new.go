@@ -18,6 +18,7 @@ import (
 	"limitdb/server/denials"
 	"limitdb/server/group"
 	"limitdb/server/guests"
+	"limitdb/server/handler"
 	"limitdb/server/history"
 	"limitdb/server/memory"
 	"limitdb/server/pubsub"
@@ -59,6 +60,11 @@ func New(o Options) *Server {
 	}
 	srv.group, srv.keyed = srv.every[0], srv.every[min(1, len(srv.every)-1):]
 	srv.durable = &srv.group.Keeper
+	srv.disturbs = math.MaxUint32
+	if srv.several() {
+		srv.disturbs &^= specialFollowing
+		srv.parts.GroupOf = func(key []byte) *handler.Group { return &srv.groupOf(key).Group }
+	}
 	srv.accounts = Accounts{srv.auth, o.Settings}
 	lanes := 2 * runtime.GOMAXPROCS(0)
 	srv.rules = rulebook.New(rulebook.Options{

@@ -9,6 +9,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/server/clients"
+	"limitdb/server/group"
 	"limitdb/server/spec"
 	"limitdb/transport"
 )
@@ -30,6 +31,7 @@ type owed struct {
 	due     atomic.Bool
 	lost    atomic.Bool // the outcome of the covered commands is unknown
 	wake    func(err error)
+	all     *group.Awaited // with several groups, of which replies may wait; else nil
 }
 
 // tell notes whether the reply of cmd, which begins at mark, reveals state.
@@ -54,7 +56,13 @@ func (s *session) tellFirst(cmd *spec.Command, mark int) {
 
 // tellAll records that the replies from mark on reveal state.
 func (s *session) tellAll(mark int) {
-	if !s.told {
+	switch {
+	case s.srv.several():
+		if s.shares == nil {
+			s.shares = new(group.Shares)
+		}
+		s.shares.Note(s.call.group, s.turn, mark, len(s.call.Out))
+	case !s.told:
 		s.told, s.quiet = true, mark
 	}
 }
@@ -67,7 +75,11 @@ const flushAt = 64 << 10
 func (s *session) flush() {
 	told := s.told
 	s.told, s.kept = false, 0
+	if s.shares != nil {
+		told = len(s.shares.Tells) > 0
+	}
 	if len(s.call.Out) == 0 {
+		s.shares.Reset()
 		return
 	}
 	s.stripe.Out.Add(uint64(len(s.call.Out)))
@@ -76,6 +88,7 @@ func (s *session) flush() {
 	}
 	s.conn.Write(s.call.Out)
 	s.call.Out = s.call.Out[:0]
+	s.shares.Reset()
 	if s.life.Open() && s.conn.Pending() > s.pub.OutputLimit() {
 		s.pub.CloseForOutput()
 	}
@@ -85,20 +98,17 @@ func (s *session) flush() {
 // the replies after the first quiet bytes reveal state.
 func (s *session) hold(told bool) bool {
 	if s.owed == nil {
-		if d := &s.call.group.Keeper; d.Source == nil || !d.Holds() {
+		if d := &s.call.group.Keeper; !s.srv.several() && (d.Source == nil || !d.Holds()) {
 			return false
 		}
-		s.owed = &owed{s: s}
-		o := s.owed
-		conn := s.conn
-		o.wake = func(err error) {
-			o.lost.Store(err != nil)
-			o.due.Store(true)
-			conn.Wake()
-		}
+		s.owed = newOwed(s)
 	}
 	o := s.owed
-	if o.waiting {
+	switch {
+	case s.srv.several():
+		o.holdAll(s.shares)
+		s.shares.Reset()
+	case o.waiting:
 		switch {
 		case len(o.b) == o.covered:
 			o.turn = s.turn
@@ -107,7 +117,7 @@ func (s *session) hold(told bool) bool {
 		}
 		o.b = append(o.b, s.call.Out...)
 		o.told = o.told || told
-	} else {
+	default:
 		if !o.await(s.turn) {
 			return false
 		}
@@ -124,6 +134,45 @@ func (s *session) hold(told bool) bool {
 	return true
 }
 
+func newOwed(s *session) *owed {
+	o, conn := &owed{s: s}, s.conn
+	o.wake = func(err error) {
+		o.lost.Store(err != nil)
+		o.due.Store(true)
+		conn.Wake()
+	}
+	if s.srv.several() {
+		o.all = group.NewAwaited(o.wake)
+	}
+	return o
+}
+
+// holdAll is hold with several groups. sh says what the replies reveal, nil for nothing.
+func (o *owed) holdAll(sh *group.Shares) {
+	s, out := o.s, o.s.call.Out
+	if o.waiting {
+		o.all.Later(len(o.b)-o.covered, sh)
+		o.b = append(o.b, out...)
+		return
+	}
+	quiet := sh.Quiet()
+	if quiet > 0 {
+		s.conn.Write(out[:quiet])
+	}
+	if !o.all.Await(sh, o.kicks()) {
+		s.conn.Write(out[quiet:])
+		return
+	}
+	o.b = append(o.b, out[quiet:]...)
+	o.waiting, o.covered = true, len(o.b)
+}
+
+// kicks reports whether a sync must be asked for: whether the transport does not do it after this round.
+func (o *owed) kicks() bool {
+	in, ok := o.s.conn.(interface{ CallsAfterInput() bool })
+	return !ok || !in.CallsAfterInput()
+}
+
 // await begins to wait until everything seen so far in a turn is durable.
 func (o *owed) await(turn uint64) bool {
 	s := o.s
@@ -131,7 +180,7 @@ func (o *owed) await(turn uint64) bool {
 	if !d.Wait(turn, o.wake) {
 		return false
 	}
-	if in, ok := s.conn.(interface{ CallsAfterInput() bool }); !ok || !in.CallsAfterInput() {
+	if o.kicks() {
 		d.Kick()
 	}
 	return true
@@ -143,15 +192,18 @@ func (o *owed) release() {
 		return
 	}
 	s := o.s
-	if o.lost.Load() {
+	switch {
+	case o.all != nil:
+		o.all.Each(o.b[:o.covered], s.conn.Write, func(part []byte) { writeUnknown(s.conn, part) })
+	case o.lost.Load():
 		writeUnknown(s.conn, o.b[:o.covered])
-	} else {
+	default:
 		s.conn.Write(o.b[:o.covered])
 	}
 	o.b = append(o.b[:0], o.b[o.covered:]...)
 	o.waiting, o.covered = false, 0
 	if len(o.b) > 0 {
-		if o.told && o.await(o.turn) {
+		if o.all != nil && o.all.Again(o.kicks()) || o.told && o.await(o.turn) {
 			o.waiting, o.covered, o.told = true, len(o.b), false
 			return
 		}

@@ -69,7 +69,7 @@ func (s *session) yield(p pending) {
 
 // unpark lets the session run again.
 func (s *session) unpark() {
-	s.pending, s.yielded = nil, false
+	s.pending, s.yielded, s.in = nil, false, nil
 	s.pub.SetParked(false)
 }
 

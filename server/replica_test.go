@@ -55,7 +55,14 @@ func newNode(t *testing.T, directives ...string) (*testServer, *primary) {
 		Transfer: func(id string) error { return errors.New("to [" + id + "]") },
 	}
 	ts = newTestServerWith(t, func(o *Options) { o.Replication = r }, directives...)
-	ts.Server.durable.Source = &durable.Source{
+	ts.Server.durable.Source = p.source()
+	return ts, p
+}
+
+// owes reports whether a reply waits.
+// source returns the functions by which a group keeps its replies for p.
+func (p *primary) source() *durable.Source {
+	return &durable.Source{
 		Turn: func() uint64 { return p.turn },
 		Wait: func(turn uint64, fn func(error)) bool {
 			if !p.holds.Load() {
@@ -70,10 +77,8 @@ func newNode(t *testing.T, directives ...string) (*testServer, *primary) {
 		Holds: p.holds.Load,
 		Kick:  func() {},
 	}
-	return ts, p
 }
 
-// owes reports whether a reply waits.
 func (p *primary) owes() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

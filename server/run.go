@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"limitdb/resp"
@@ -115,6 +116,8 @@ func (c *call) within(t *handler.Txn) {
 	case cmd.Prepare != nil && c.Prepared == nil:
 		if p, text := cmd.Prepare(c); text != "" {
 			c.Fail(text)
+		} else if cmd.Flags&spec.Across != 0 && slices.ContainsFunc(p.Keys(), c.lacks) {
+			c.Fail(errCrossSlot)
 		} else {
 			c.Prepared = p.Keep() // until the step ends
 			cmd.Do(c, t)
@@ -243,15 +246,20 @@ func (s *session) executeSilenced(args [][]byte) {
 		s.replies = replyOn
 	}
 	s.call.Out = s.call.Out[:min(s.kept, len(s.call.Out))]
+	s.shares.Cut(len(s.call.Out))
 	s.mute = s.pending != nil
 }
 
 func (s *session) executeOne(args [][]byte) {
-	c, special, p := &s.call, s.call.group.Special.Load()|s.early, byItself
+	c := &s.call
+	c.Args = args
+	if s.srv.several() {
+		enter(s, choose(c))
+	}
+	special, p := c.group.Special.Load()|s.early, byItself
 	if s.multi.isOpen() {
 		p = queued
 	}
-	c.Args = args
 	v, text := c.admit(p, special)
 	cmd := c.cmd
 	if v != away && s.fwd.postpone(args) {

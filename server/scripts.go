@@ -9,6 +9,7 @@ import (
 	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/script"
+	"limitdb/server/group"
 	"limitdb/server/handler"
 	"limitdb/server/monitor"
 	"limitdb/server/request"
@@ -41,6 +42,7 @@ type host struct {
 	of     *scripts.Run
 	phase  phase
 	shown  bool // by MONITOR
+	slot   int  // of the keys that the script names, with several groups
 }
 
 // Call runs one command of the script.
@@ -51,6 +53,9 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 	}
 	h.Args = args
 	_, text := h.admit(h.phase, 0)
+	if text == "" && h.srv.several() && h.cmd.HasKeys() && h.cmd.slot(h.slot, args) != h.slot {
+		text = errStrangeKey
+	}
 	if text == "" && h.cmd.audited {
 		text = h.auditScript(h.caller)
 	}
@@ -70,6 +75,19 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 		h.Out = resp.AppendError(h.Out[:mark], request.ErrorText(h.t.Err))
 	}
 	return h.Out
+}
+
+// auditScript is beginChange for a command that a script of c calls. A step that begins again makes its changes again, but they are written once.
+func (h *host) auditScript(c *call) (text string) {
+	if at := c.replayed; at < len(c.scripted) && c.scripted[at].Is(h.srv.redact.Args(&h.cmd.Command, h.Args)) {
+		c.replayed++
+		return ""
+	}
+	if text = beginChange(&h.call, "script"); len(h.changes) > 0 {
+		c.scripted = append(c.scripted[:c.replayed], h.changes...)
+		c.replayed, c.changes, h.changes = len(c.scripted), append(c.changes, h.changes...), nil
+	}
+	return text
 }
 
 // Attend lets the server end the script, or hold it for a moment.
@@ -99,6 +117,11 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 	h.Origin = c.From()
 	h.Now, h.Table, h.Lane, h.Most, h.Step = c.Now, c.Table, c.Lane, c.srv.bounds.Memory/4, t
 	h.shown = c.group.Special.Load()&specialMonitor != 0
+	if h.slot = group.NoSlot; c.srv.several() {
+		for _, key := range keys {
+			h.slot = group.WithKey(h.slot, key)
+		}
+	}
 	mark := len(c.Out)
 	out, err := vm.Run(s.Script, keys, argv, h, c.srv.bounds, &run.Flag, c.Proto == resp.RESP3, c.Out)
 	c.srv.scripts.End(vm, run)
@@ -141,7 +164,7 @@ type scriptStore call
 // Get returns what a key holds.
 func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 	c := (*call)(s)
-	if c.cannotUse(key) {
+	if c.cannotUse(key) || c.lacks(key) {
 		return known.Value{}, false // the script runs in Lua, whose call is refused
 	}
 	it := c.Item(c.Step, key)
@@ -151,7 +174,7 @@ func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 // Put makes a key hold a value.
 func (s *scriptStore) Put(key []byte, v *known.Value, splices []value.Splice) {
 	c := (*call)(s)
-	if c.cannotUse(key) { // no script changes a key that it has not read
+	if c.cannotUse(key) || c.lacks(key) { // no script changes a key that it has not read
 		c.Step.End(errKeyOfOther)
 		return
 	}

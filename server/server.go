@@ -116,6 +116,7 @@ type Server struct {
 	group    *group.Group   // of all keys or, with several groups, the one that has the rest
 	every    []*group.Group // all groups, by their numbers
 	keyed    []*group.Group // those that have keys
+	disturbs uint32         // the bits of group.Special with which commands do not run one after the other: see ahead.go
 	set      *config.Settings
 	registry *config.Registry
 	clock    Clock

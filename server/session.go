@@ -9,6 +9,7 @@ import (
 	"limitdb/resp"
 	"limitdb/rules"
 	"limitdb/server/clients"
+	"limitdb/server/group"
 	"limitdb/server/pubsub"
 	"limitdb/server/scripts"
 	"limitdb/server/users"
@@ -27,6 +28,9 @@ type session struct {
 
 	rd   input
 	call call // the running command, and the batch's replies so far
+	// Of several groups: the one of the last command of the batch, nil if there was none, and what the replies of the batch reveal.
+	in     *group.Group
+	shares *group.Shares
 	// early has the bits specialLoading and specialFollowing from the start of the batch. Commands of the batch are
 	// refused even if the state has been loaded, or a leader found, since.
 	early uint32

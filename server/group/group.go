@@ -24,6 +24,8 @@ type Group struct {
 	// Sweeps and Rings are the pulses of the goroutines that expire the group's keys and wake those who wait.
 	Sweeps, Rings pulse.Pulse
 
+	// Since is the process's clock when the node began to lead last.
+	Since   atomic.Int64
 	swapped chan struct{} // capacity 1
 }
 
@@ -58,6 +60,7 @@ func (g *Group) Behind() int64 { return g.Clock.Behind() - g.Ahead.Load() }
 func (g *Group) Lead(e *engine.Engine, ahead int64) {
 	g.Ahead.Store(ahead)
 	g.Engine.Store(e)
+	g.Since.Store(g.Clock.Now())
 	g.Set(Following, false)
 	select {
 	case g.swapped <- struct{}{}:

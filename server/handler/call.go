@@ -34,6 +34,7 @@ type Call struct {
 	Command *spec.Command
 	*Parts
 	Group    *Group         // which has the command's keys
+	Groups   []*Group       // of a command on the keys of all groups, by their numbers less one: nil for those that it leaves out. Empty: there is only one
 	Rights   *users.Rights  // of the user that the client is; nil: everything is allowed
 	Client   Client         // of the client that sent the command; nil: no client
 	Origin   *origin.Origin // of a command without a client; nil: not known
@@ -58,6 +59,7 @@ type Parts struct {
 	Plans     sync.Pool                   // of package limits: room for the plans of commands
 	Errors    stats.Errors                // counts errors by their prefix, for INFO errorstats
 	Clustered bool                        // other nodes have the state, too
+	GroupOf   func(key []byte) *Group     // returns the group that has a key; nil: there is only one
 }
 
 // Client is what a handler may ask of the session of the client that sent the command.
@@ -137,6 +139,28 @@ func (c *Call) States() *engine.Engine {
 		return c.Table
 	}
 	return c.Group.Engine.Load()
+}
+
+// engineOf returns the engine that has a key, and the time of its group.
+func (c *Call) engineOf(key []byte) (e *engine.Engine, now int64) {
+	if c.GroupOf == nil || c.Table != nil {
+		return c.States(), c.Now
+	}
+	g := c.GroupOf(key)
+	return g.Engine.Load(), g.At(c.Began)
+}
+
+// Engines calls do for the engine of each group that the command concerns, and the group's time.
+func (c *Call) Engines(do func(e *engine.Engine, now int64)) {
+	if len(c.Groups) == 0 {
+		do(c.States(), c.Now)
+		return
+	}
+	for _, g := range c.Groups {
+		if g != nil {
+			do(g.Engine.Load(), g.At(c.Began))
+		}
+	}
 }
 
 // LookAtClock is after how many decisions a session looks at the clock.

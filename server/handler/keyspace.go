@@ -36,17 +36,23 @@ type Keyspace interface {
 // countShards is how many shards CountKeys visits at a time.
 const countShards = 1024
 
-// Keyspace returns the keys of the engine that the call asks.
-func (c *Call) Keyspace() Keyspace { return (*table)(c) }
+// Keyspace returns the keys of the engine that the call asks, or of all groups that the command concerns.
+func (c *Call) Keyspace() Keyspace {
+	if len(c.Groups) > 0 {
+		return (*tables)(c)
+	}
+	return (*table)(c)
+}
 
-// table is the keys of the engine that a call asks.
+// table is the keys of the engine that a call asks. A key by itself may also be in another group.
 type table Call
 
 func (k *table) states() *engine.Engine { return (*Call)(k).States() }
 
 // Info implements Keyspace.
 func (k *table) Info(key []byte) (info engine.Info, ok bool) {
-	err := k.states().UpdateAt(0, k.Now, [][]byte{key}, func(t *engine.Txn) (err error) {
+	e, now := (*Call)(k).engineOf(key)
+	err := e.UpdateAt(0, now, [][]byte{key}, func(t *engine.Txn) (err error) {
 		info, ok, err = t.Info(key)
 		return err
 	})
@@ -55,7 +61,8 @@ func (k *table) Info(key []byte) (info engine.Info, ok bool) {
 
 // Held implements Keyspace.
 func (k *table) Held(key []byte) (n, amount int64) {
-	_ = k.states().UpdateAt(0, k.Now, [][]byte{key}, func(t *engine.Txn) (err error) { // without a table, there are none
+	e, now := (*Call)(k).engineOf(key)
+	_ = e.UpdateAt(0, now, [][]byte{key}, func(t *engine.Txn) (err error) { // without a table, there are none
 		n, amount, err = engine.HeldOn(t, key)
 		return err
 	})
@@ -64,7 +71,8 @@ func (k *table) Held(key []byte) (n, amount int64) {
 
 // Remove implements Keyspace.
 func (k *table) Remove(key []byte) (was bool) {
-	err := k.states().UpdateAt(0, k.Now, [][]byte{key}, func(t *engine.Txn) (err error) {
+	e, now := (*Call)(k).engineOf(key)
+	err := e.UpdateAt(0, now, [][]byte{key}, func(t *engine.Txn) (err error) {
 		was, err = t.Delete(key)
 		return err
 	})
@@ -85,7 +93,8 @@ func (k *table) Records(cursor uint64, slots int, visit func(key []byte, kind li
 
 // Forget implements Keyspace.
 func (k *table) Forget(key []byte) {
-	_ = k.states().UpdateAt(0, k.Now, [][]byte{key}, func(t *engine.Txn) error { return engine.Forget(t, key) })
+	e, now := (*Call)(k).engineOf(key)
+	_ = e.UpdateAt(0, now, [][]byte{key}, func(t *engine.Txn) error { return engine.Forget(t, key) })
 }
 
 // Spend implements Keyspace.
@@ -108,6 +117,99 @@ func (k *table) Flush() (free func(shards int) (done bool), ok bool) {
 	}
 	flush := k.states().BeginFlush()
 	return flush.Step, true
+}
+
+// tables is the keys of the groups that a call concerns. A cursor and a part begin with the index of the group, in the lowest bits.
+type tables Call
+
+// GroupBits is how many of the lowest bits of a cursor of several groups have the index of the group in Call.Groups.
+const GroupBits = 6
+
+// in calls do with the keys of the group of a cursor, and with the cursor there. It returns the next cursor, of that group or the next one.
+func (k *tables) in(cursor uint64, do func(one *Call, cursor uint64) (next uint64)) uint64 {
+	i := int(cursor & (1<<GroupBits - 1))
+	if i >= len(k.Groups) {
+		return 0
+	}
+	next := uint64(0)
+	if g := k.Groups[i]; g != nil {
+		one := *(*Call)(k)
+		one.Groups, one.Group, one.Now = nil, g, g.At(k.Began)
+		next = do(&one, cursor>>GroupBits)
+	}
+	if next != 0 {
+		return next<<GroupBits | uint64(i)
+	}
+	if i++; i == len(k.Groups) {
+		return 0
+	}
+	return uint64(i)
+}
+
+// Info implements Keyspace.
+func (k *tables) Info(key []byte) (engine.Info, bool) { return (*table)(k).Info(key) }
+
+// Held implements Keyspace.
+func (k *tables) Held(key []byte) (n, amount int64) { return (*table)(k).Held(key) }
+
+// Remove implements Keyspace.
+func (k *tables) Remove(key []byte) bool { return (*table)(k).Remove(key) }
+
+// Range implements Keyspace.
+func (k *tables) Range(cursor uint64, slots int, visit func(key []byte, kind limit.Kind) bool) uint64 {
+	return k.in(cursor, func(one *Call, cursor uint64) uint64 { return (*table)(one).Range(cursor, slots, visit) })
+}
+
+// Records implements Keyspace.
+func (k *tables) Records(cursor uint64, slots int, visit func(key []byte, kind limit.Kind) bool) uint64 {
+	return k.in(cursor, func(one *Call, cursor uint64) uint64 { return (*table)(one).Records(cursor, slots, visit) })
+}
+
+// Forget implements Keyspace.
+func (k *tables) Forget(key []byte) { (*table)(k).Forget(key) }
+
+// Spend implements Keyspace.
+func (*tables) Spend(int) bool { return true }
+
+// Random implements Keyspace. It begins with any group.
+func (k *tables) Random() (key []byte, cursor uint64, ok bool) {
+	first := int(uint64(k.Began/1e3) % uint64(len(k.Groups)))
+	for i := range k.Groups {
+		if g := k.Groups[(first+i)%len(k.Groups)]; g != nil {
+			if key, _, ok = g.Engine.Load().Random(g.At(k.Began), nil); ok {
+				return key, 0, true
+			}
+		}
+	}
+	return nil, 0, false
+}
+
+// CountKeys implements Keyspace.
+func (k *tables) CountKeys(part int) (n int64, next int) {
+	at := k.in(uint64(part), func(one *Call, part uint64) uint64 {
+		var after int
+		n, after = (*table)(one).CountKeys(int(part))
+		return uint64(after)
+	})
+	return n, int(at)
+}
+
+// Flush implements Keyspace.
+func (k *tables) Flush() (free func(shards int) (done bool), ok bool) {
+	if k.Clustered {
+		return nil, false
+	}
+	var all []func(shards int) bool
+	for _, g := range k.Groups {
+		flush := g.Engine.Load().BeginFlush()
+		all = append(all, flush.Step)
+	}
+	return func(shards int) bool {
+		if all[0](shards) {
+			all = all[1:]
+		}
+		return len(all) == 0
+	}, true
 }
 
 // MatchMost is the most that a step which cannot yield spends on matching with a pattern, as glob.Pattern.Cost counts it: some 100 ms.

@@ -29,7 +29,7 @@ func Rows() []row {
 		return r
 	}
 	all := func(name string, arity int, f spec.Flags, group, complexity, summary string, walk func(*call, keyspace), args ...spec.Argument) row {
-		r := handler.Rows[call](group, complexity, f)(name, arity, 0, summary, nil, args...)
+		r := handler.Rows[call](group, complexity, f|spec.AllGroups)(name, arity, 0, summary, nil, args...)
 		r.Walk = walk
 		return r
 	}
@@ -135,13 +135,18 @@ func Describe(c *call, keys keyspace, key []byte, info *engine.Info) {
 	c.Int(info.Bytes)
 }
 
-// Sum adds up the statistics of the engine in steps, and then calls reply with them.
-func Sum(c *call, of *engine.Engine, reply func(sum *engine.Stats)) {
+// Sum adds up the statistics of the engines that the command concerns in steps, and then calls reply with them.
+func Sum(c *call, reply func(sum *engine.Stats)) {
 	const shards = 1024 // in a step
 	var sum engine.Stats
+	var of []*engine.Engine
+	c.Engines(func(e *engine.Engine, _ int64) { of = append(of, e) })
 	shard := 0
 	c.InSteps(nil, func() bool {
-		if shard = of.AddStats(&sum, shard, shards); shard > 0 {
+		if shard = of[0].AddStats(&sum, shard, shards); shard > 0 {
+			return false
+		}
+		if of = of[1:]; len(of) > 0 {
 			return false
 		}
 		reply(&sum)

@@ -32,26 +32,59 @@ const markBits = 15
 
 // parseCursor parses the cursor of SCAN. In a cluster, it is the cursor of one table: with that of another, keys
 // would be missed, so it is an error. text is the error.
-func parseCursor(c *call, arg []byte) (cursor uint64, text string) {
+func parseCursor(c *call, arg []byte) (_ uint64, text string) {
 	cursor, err := strconv.ParseUint(string(arg), 10, 64)
 	switch {
 	case err != nil:
 		return 0, handler.ErrCursor
-	case !c.Clustered || cursor == 0:
-		return cursor, ""
-	case cursor&(1<<markBits-1) != mark(c):
+	case len(c.Groups) > 0:
+		i := cursor & (1<<handler.GroupBits - 1)
+		if i >= uint64(len(c.Groups)) {
+			return 0, ErrOtherCursor
+		}
+		cursor, ok := unmarked(c, cursor>>handler.GroupBits, c.Groups[i])
+		if !ok {
+			return 0, ErrOtherCursor
+		}
+		return cursor<<handler.GroupBits | i, ""
+	}
+	cursor, ok := unmarked(c, cursor, c.Group)
+	if !ok {
 		return 0, ErrOtherCursor
 	}
-	return cursor >> markBits, ""
+	return cursor, ""
+}
+
+// unmarked returns the cursor of a group's table without its mark, and false if it is another table's. Its beginning is any table's.
+func unmarked(c *call, cursor uint64, g *handler.Group) (uint64, bool) {
+	if !c.Clustered || cursor == 0 {
+		return cursor, true
+	}
+	return cursor >> markBits, g != nil && cursor&(1<<markBits-1) == mark(c, g)
 }
 
 // mark is the part of a cursor that identifies its table.
-func mark(c *call) uint64 { return uint64(c.States().Mark() >> (16 - markBits)) }
+func mark(c *call, g *handler.Group) uint64 {
+	e := c.Table
+	if e == nil {
+		e = g.Engine.Load()
+	}
+	return uint64(e.Mark() >> (16 - markBits))
+}
 
 // cursorText returns the text of a cursor that SCAN replies with.
 func cursorText(c *call, cursor uint64) string {
-	if c.Clustered && cursor != 0 {
-		cursor = cursor<<markBits | mark(c)
+	marked := func(cursor uint64, g *handler.Group) uint64 {
+		if c.Clustered && cursor != 0 {
+			cursor = cursor<<markBits | mark(c, g)
+		}
+		return cursor
+	}
+	if len(c.Groups) > 0 {
+		i := cursor & (1<<handler.GroupBits - 1)
+		cursor = marked(cursor>>handler.GroupBits, c.Groups[i])<<handler.GroupBits | i
+	} else {
+		cursor = marked(cursor, c.Group)
 	}
 	return strconv.FormatUint(cursor, 10)
 }

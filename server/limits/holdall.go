@@ -40,7 +40,7 @@ func heldWords() []spec.Argument {
 
 // severalKeys makes the row of a command on holds of several keys. words are what follows their number, 2, in an example.
 func severalKeys(name, words string, arity int, summary string, do func(*call, *txn), args ...spec.Argument) row {
-	r := handler.Rows[call]("limiter", "O(n log n) for n keys", spec.Write|spec.Fast|spec.MovableKeys|spec.Quorum|spec.Decides)(
+	r := handler.Rows[call]("limiter", "O(n log n) for n keys", spec.Write|spec.Fast|spec.MovableKeys|spec.Across|spec.Quorum|spec.Decides)(
 		name, arity, 0, summary, nil, append([]spec.Argument{spec.Integer("numkeys"), spec.Several(spec.Key("key"))}, args...)...)
 	r.Example, r.NumKeys, r.Do = name+" 2 "+words, 1, do
 	return r

@@ -15,7 +15,7 @@ import (
 
 // takeAllRows are the commands that take from several limits in one step, from all or none.
 func takeAllRows() []row {
-	r := handler.Rows[call]("limiter", "O(n log n) for n keys", spec.Write|spec.Fast|spec.MovableKeys|spec.Decides)(
+	r := handler.Rows[call]("limiter", "O(n log n) for n keys", spec.Write|spec.Fast|spec.MovableKeys|spec.Decides|spec.Across)(
 		"RL.TAKEALL", -5, 0, "Takes from several limits at once, from all or from none.", nil,
 		spec.Integer("numkeys"), spec.Several(spec.Key("key")),
 		spec.Argument{Name: "limits", Kind: "block", Multiple: true, Args: request.Words(request.CostWord())}, request.OnceWords())

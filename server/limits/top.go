@@ -12,7 +12,7 @@ import (
 // topRows are the commands that show which keys are being limited now.
 func topRows() []row {
 	top := handler.Rows[call]("limiter", "O(n log n) for n keys that are followed, at most 12 for each shard", 0)(
-		"RL.TOP", -1, spec.Readonly, "Lists the keys that are now denied, or asked for, most often.", topKeys,
+		"RL.TOP", -1, spec.Readonly|spec.AllGroups, "Lists the keys that are now denied, or asked for, most often.", topKeys,
 		spec.Argument{Name: "order", Kind: "oneof", Token: "BY", Optional: true, Args: []spec.Argument{spec.Word("LIMITED"), spec.Word("REQUESTS")}},
 		spec.Argument{Name: "count", Kind: "integer", Token: "COUNT", Optional: true},
 		spec.Argument{Name: "namespace", Kind: "string", Token: "NS", Optional: true},
@@ -35,7 +35,13 @@ func topKeys(c *call) {
 	}
 	in := q.filter()
 	var top []engine.TopKey
-	table, shard := c.States(), 0
+	type table struct {
+		*engine.Engine
+		now int64
+	}
+	var of []table
+	c.Engines(func(e *engine.Engine, now int64) { of = append(of, table{e, now}) })
+	shard := 0
 	if c.CostToHide(1) > 0 {
 		asked := in
 		in = func(key []byte, length int) bool {
@@ -46,7 +52,10 @@ func topKeys(c *call) {
 		}
 	}
 	c.InSteps(nil, func() bool {
-		if top, shard = table.AddTop(top, c.Now, q.by, q.count, in, shard, topStep); shard > 0 {
+		if top, shard = of[0].AddTop(top, of[0].now, q.by, q.count, in, shard, topStep); shard > 0 {
+			return false
+		}
+		if of = of[1:]; len(of) > 0 {
 			return false
 		}
 		c.Array(len(top))

@@ -56,7 +56,7 @@ func keyUsage(c *call) {
 
 // figures calls reply with the figures. It walks the shards in steps.
 func (m *Reading) figures(c *call, of *clients.Set, reply func(*Figures)) {
-	keys.Sum(c, c.States(), func(table *engine.Stats) {
+	keys.Sum(c, func(table *engine.Stats) {
 		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
 		metrics.Read(sample)
 		f := Figures{

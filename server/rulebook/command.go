@@ -14,7 +14,7 @@ import (
 
 // Rows returns the commands of the package, in the order of the reference.
 func (b *Book) Rows() []row {
-	check := handler.Rows[call]("rules", "O(n log n) for n rules that match", spec.Write|spec.Fast|spec.Blocking|spec.Wide|spec.Decides)(
+	check := handler.Rows[call]("rules", "O(n log n) for n rules that match", spec.Write|spec.Fast|spec.Blocking|spec.Wide|spec.Decides|spec.Across)(
 		"RL.CHECK", -3, 0, "Takes from the limits of all rules that match, or from none; with WAIT, waits until all grant.", nil,
 		spec.Text("namespace"), spec.Integer("numfields"),
 		fieldArgs(),

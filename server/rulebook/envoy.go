@@ -15,7 +15,7 @@ import (
 
 // envoyRow is the row of RL.ENVOY.
 func envoyRow(b *Book) row {
-	r := handler.Rows[call]("rules", "O(n) for n entries of descriptors", spec.Write|spec.Wide|spec.Decides)(
+	r := handler.Rows[call]("rules", "O(n) for n entries of descriptors", spec.Write|spec.Wide|spec.Decides|spec.Across)(
 		"RL.ENVOY", -3, 0, "Answers a request of Envoy's rate limit service: takes for each descriptor by itself.", nil,
 		spec.Text("domain"), spec.Integer("numdescriptors"),
 		spec.Argument{Name: "descriptor", Kind: "block", Multiple: true, Args: []spec.Argument{

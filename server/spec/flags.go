@@ -37,6 +37,8 @@ const (
 	Watch                              // WATCH
 	Decides                            // ACL category @limit
 	AllKeys                            // shows or changes keys that it does not name: ACL allows it to those who may use all
+	AllGroups                          // concerns the keys of all groups, one after the other
+	Across                             // finds its keys by rules, or needs several limits at once: their slots may differ
 	Works                              // needs the connection only to wait for work in the background, so that a caller without one may wait in its place
 )
 

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"limitdb/groups"
+	"limitdb/resp"
+	"limitdb/server/group"
+	"limitdb/server/spec"
+)
+
+// Which group has the keys of a command. With one group, nobody asks.
+//
+// All keys of a command must have the same slot, and so those of a transaction and of a script. A command that finds its keys by rules, or
+// decides on several limits, needs keys of one group. What names no key belongs to the first group, which has the rules and the users,
+// or concerns the keys of all groups.
+
+// several reports whether the keys are divided among several groups.
+func (srv *Server) several() bool { return len(srv.keyed) > 1 }
+
+// groupOf returns the group that has a key.
+func (srv *Server) groupOf(key []byte) *group.Group {
+	return srv.every[groups.Of(resp.Slot(key), len(srv.keyed))]
+}
+
+// enter makes g the group of the call's command.
+func (c *call) enter(g *group.Group) {
+	c.group, c.Group = g, &g.Group
+	c.Now = g.At(c.Began)
+}
+
+// enter makes g the group of the session's next command. If the node began to lead it after the batch began, it leads only in the next batch.
+func enter(s *session, g *group.Group) {
+	if s.in == g {
+		return
+	}
+	s.in = g
+	s.call.enter(g)
+	s.early &^= specialFollowing
+	if s.beginTurn(); g.Since.Load() > s.call.Began {
+		s.early |= specialFollowing
+	}
+}
+
+// choose returns the group of the command that c.Args call, and notes in crosses if there is none because its keys are in several. It admits
+// nothing: a command that will be refused has any group.
+func choose(c *call) *group.Group {
+	srv, s := c.srv, c.client
+	c.crosses, c.Groups = false, nil
+	cmd, text := c.resolve()
+	if cmd == nil || text != "" || s != nil && !s.authed {
+		return srv.group
+	}
+	slot := group.NoSlot
+	switch {
+	case s != nil && s.multi.isOpen() && cmd.Name == "EXEC":
+		slot = slotOfMulti(c, s.multi)
+	case cmd.Flags&spec.Across != 0 && (s == nil || !s.multi.isOpen()):
+		return chooseAcross(c, cmd)
+	case cmd.HasKeys():
+		if cmd.Flags&spec.Watch != 0 && s != nil && s.multi != nil {
+			for _, w := range s.multi.watched {
+				slot = group.WithKey(slot, w.Key())
+			}
+		}
+		slot = cmd.slot(slot, c.Args)
+	case cmd.Flags&spec.AllGroups != 0:
+		return chooseAll(c)
+	case cmd.Full == "cluster|countkeysinslot":
+		if n, ok := resp.ParseInt(c.Args[2]); ok && n >= 0 && n < resp.Slots {
+			slot = int(n)
+		}
+	}
+	switch {
+	case slot == group.ManySlots:
+		c.crosses = true
+		return srv.group
+	case slot != group.NoSlot:
+		return srv.every[groups.Of(slot, len(srv.keyed))]
+	case cmd.Flags&spec.MovableKeys != 0: // a script without keys
+		return srv.anyLed()
+	}
+	return srv.group
+}
+
+// slot returns the slot of the command's keys, and of others that have one.
+func (c *command) slot(slot int, args [][]byte) int {
+	c.Keys(args, func(i int) { slot = group.WithKey(slot, args[i]) })
+	return slot
+}
+
+// anyLed returns a group that this node leads, if there is one.
+func (srv *Server) anyLed() *group.Group {
+	for _, g := range srv.keyed {
+		if g.Leads() {
+			return g
+		}
+	}
+	return srv.group
+}
+
+// chooseAcross is choose for a command whose keys may have several slots.
+func chooseAcross(c *call, cmd *command) *group.Group {
+	if cmd.HasKeys() {
+		var keys [][]byte
+		cmd.Keys(c.Args, func(i int) { keys = append(keys, c.Args[i]) })
+		return common(c, keys)
+	}
+	leave(c)
+	c.cmd = cmd
+	p, text := cmd.Prepare(c)
+	if text != "" {
+		return c.srv.anyLed() // which says so
+	}
+	defer p.Free()
+	return common(c, p.Keys())
+}
+
+// leave makes no group of keys that of the call.
+func leave(c *call) {
+	if c.enter(c.srv.group); c.client != nil {
+		c.client.in = nil
+	}
+}
+
+// lacks reports whether another group than the call's has a key.
+func (c *call) lacks(key []byte) bool { return c.srv.several() && c.srv.groupOf(key) != c.group }
+
+// common returns the group that has keys, and notes in crosses if there is none.
+func common(c *call, keys [][]byte) (g *group.Group) {
+	for _, key := range keys {
+		switch of := c.srv.groupOf(key); g {
+		case nil, of:
+			g = of
+		default:
+			c.crosses = true
+			return c.srv.group
+		}
+	}
+	if g == nil {
+		return c.srv.anyLed()
+	}
+	return g
+}
+
+// chooseAll is choose for a command on the keys of all groups.
+func chooseAll(c *call) *group.Group {
+	for _, g := range c.srv.keyed {
+		c.Groups = append(c.Groups, &g.Group)
+	}
+	for _, g := range c.srv.keyed {
+		if !g.Leads() {
+			return g
+		}
+	}
+	return c.srv.keyed[0]
+}
+
+// slotOfMulti returns the slot of the keys that a transaction names or watches.
+func slotOfMulti(c *call, m *multi) (slot int) {
+	slot = group.NoSlot
+	for _, w := range m.watched {
+		slot = group.WithKey(slot, w.Key())
+	}
+	own, args := c.cmd, c.Args
+	defer func() { c.cmd, c.Args = own, args }()
+	for i := range m.queued {
+		q := &m.queued[i]
+		switch {
+		case q.cmd.HasKeys():
+			slot = q.cmd.slot(slot, q.args)
+		case q.cmd.Flags&spec.Across != 0:
+			leave(c)
+			c.cmd, c.Args = q.cmd, q.args
+			if p, text := q.cmd.Prepare(c); text == "" {
+				for _, key := range p.Keys() {
+					slot = group.WithKey(slot, key)
+				}
+				p.Free()
+			}
+		}
+	}
+	return slot
+}
+
+// anywhere reports whether every node runs the command itself: what concerns the node's scripts, or what it leads.
+func (c *command) anywhere() bool {
+	return c.Name == "WAIT" || c.Parent != nil && c.Parent.Name == "SCRIPT"
+}
