@@ -330,13 +330,13 @@ func get[T any](t *testing.T, c *client, path string) (v T) {
 func TestState(t *testing.T) {
 	b := newBoard()
 	b.replies["RL.TOP"] = "*2\r\n*2\r\n$3\r\na\xffb\r\n:7\r\n*2\r\n$6\r\nuser:1\r\n:3\r\n"
-	b.replies["RL.HISTORY SINCE 5"] = "%6\r\n$4\r\nnode\r\n$2\r\nn2\r\n$7\r\nallowed\r\n:110\r\n$7\r\nlimited\r\n:15\r\n$8\r\np99_nsec\r\n:2500\r\n" +
+	b.replies["RL.HISTORY SINCE 5"] = "%8\r\n$11\r\nholds_taken\r\n:7\r\n$6\r\nblocks\r\n:3\r\n$4\r\nnode\r\n$2\r\nn2\r\n$7\r\nallowed\r\n:110\r\n$7\r\nlimited\r\n:15\r\n$8\r\np99_nsec\r\n:2500\r\n" +
 		"$7\r\nsamples\r\n*2\r\n*12\r\n:9\r\n:1000\r\n:50\r\n:5\r\n:20\r\n:3000\r\n:4000\r\n:5000\r\n:4\r\n:8\r\n:2\r\n:1\r\n*1\r\n:1\r\n$6\r\nchecks\r\n*1\r\n*4\r\n$4\r\nshop\r\n:8\r\n:3000\r\n:3980\r\n"
 	b.replies["RL.RULES STATS"] = "*1\r\n%6\r\n$9\r\nnamespace\r\n$4\r\nshop\r\n$4\r\nname\r\n$1\r\nx\r\n$7\r\nlimited\r\n:3\r\n$14\r\nshadow_limited\r\n:2\r\n$6\r\nblocks\r\n:1\r\n$7\r\nblocked\r\n:2\r\n"
 	c := b.serve(t)
 	s := get[state](t, c, "state?since=5&over=")
 	f := s.Figures
-	if want := (sample{9, 1000, 50, 5, 20, 3, 4, 5, 4, 8, 2, 1}); f.Node != "n2" || f.Allowed != 110 || f.Limited != 15 || f.P99 != 2.5 || len(f.Samples) != 1 || f.Samples[0] != want {
+	if want := (sample{9, 1000, 50, 5, 20, 3, 4, 5, 4, 8, 2, 1}); f.Node != "n2" || f.Allowed != 110 || f.Limited != 15 || f.P99 != 2.5 || f.Holds != 7 || f.Blocks != 3 || len(f.Samples) != 1 || f.Samples[0] != want {
 		t.Errorf("%+v", f)
 	}
 	if want := (checks{"shop", 8, 3, 3.98}); len(f.Checks) != 1 || f.Checks[0] != want {

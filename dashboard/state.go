@@ -44,6 +44,11 @@ type figures struct {
 	Shadow     int64    `json:"shadow"`
 	Expired    int64    `json:"expired"`
 	Evicted    int64    `json:"evicted"`
+	Holds      int64    `json:"holds"` // that were taken
+	Settled    int64    `json:"settled"`
+	Over       int64    `json:"over"`
+	Returned   int64    `json:"returned"`
+	Blocks     int64    `json:"blocks"` // that began
 	BytesMax   int64    `json:"bytes_max"`
 	ClientsMax int64    `json:"clients_max"`
 	Median     float64  `json:"p50"` // of the last 10 s, in µs; 0 if there was none
@@ -91,7 +96,9 @@ func (do Commands) figures(ctx context.Context, since int64) figures {
 	r := fieldsOf(v)
 	f := figures{
 		Node: r.text("node"), Time: r.int("time"), Allowed: r.int("allowed"), Limited: r.int("limited"), Shadow: r.int("shadow"),
-		Expired: r.int("expired"), Evicted: r.int("evicted"), BytesMax: r.int("maxmemory"), ClientsMax: r.int("maxclients"),
+		Expired: r.int("expired"), Evicted: r.int("evicted"),
+		Holds: r.int("holds_taken"), Settled: r.int("holds_settled"), Over: r.int("holds_over"), Returned: r.int("holds_returned"), Blocks: r.int("blocks"),
+		BytesMax: r.int("maxmemory"), ClientsMax: r.int("maxclients"),
 		Median: micros(r.int("p50_nsec")), P99: micros(r.int("p99_nsec")), Samples: samplesOf(r), Checks: []checks{},
 	}
 	for _, e := range r["checks"].Elems {

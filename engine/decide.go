@@ -107,8 +107,12 @@ func takeBlock(s *shard, now int64, sp *table.Spot, l *limit.Limit, cost int64, 
 	}
 	buf := s.buffers.get()
 	next, as, err := limit.TakeBlock(l, limit.BLOCK, state, now, cost, *buf, d)
+	begins := d.Limited && l.Block > 0 && cost > 0 && b.Left(l, now) == 0
 	if err == nil {
 		err = commitBlock(s, now, sp, next, as, l, cost, d)
+	}
+	if err == nil && begins {
+		s.held[blocksBegun]++
 	}
 	s.buffers.put(buf, next)
 	return err
@@ -133,6 +137,9 @@ func beginBlock(s *shard, now int64, sp *table.Spot, state, next []byte, l *limi
 	buf := s.buffers.get()
 	whole := b.Put(*buf, kind, next)
 	err := commitBlock(s, now, sp, whole, limit.BLOCK, l, cost, d)
+	if err == nil {
+		s.held[blocksBegun]++
+	}
 	s.buffers.put(buf, whole)
 	return err
 }

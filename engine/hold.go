@@ -573,12 +573,13 @@ func (it *item) nextReturn() int64 {
 	return math.MaxInt64
 }
 
-// The figures of holds, and of ids.
+// The figures of holds, of ids, and of blocks.
 const (
 	holdsTaken = iota
 	holdsSettled
 	holdsOver
 	holdsReturned
 	onceRepeated
+	blocksBegun
 	holdFigures
 )

@@ -184,9 +184,9 @@ func OutcomeOf(limited bool) Outcome {
 // limits is one: Decide, Peek and Refund count nothing themselves.
 func (t *Txn) Count(o Outcome) { t.counts[o]++ }
 
-// tell adds what Count has counted, and what was held, to a shard's figures.
+// tell adds what Count has counted, what was held, and the blocks, to a shard's figures.
 func (t *Txn) tell() {
-	if h := &t.held; h[holdsTaken]|h[holdsSettled]|h[holdsOver]|h[holdsReturned]|h[onceRepeated] != 0 { // != would call a function
+	if h := &t.held; h[holdsTaken]|h[holdsSettled]|h[holdsOver]|h[holdsReturned]|h[onceRepeated]|h[blocksBegun] != 0 { // != would call a function
 		for i, n := range t.held {
 			t.items[0].s.held[i] += uint64(n)
 		}

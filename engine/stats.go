@@ -53,4 +53,5 @@ func (s *shard) addTo(sum *Stats) {
 	sum.HoldsOver += s.held[holdsOver]
 	sum.HoldsReturned += s.held[holdsReturned]
 	sum.OnceRepeated += s.held[onceRepeated]
+	sum.Blocks += s.held[blocksBegun]
 }

@@ -155,6 +155,8 @@ func serverScalars() []scalar {
 			func(s *Snapshot) float64 { return float64(s.Engine.HoldsReturned) }),
 		counter("once_repeated_total", "Requests that were sent again under their id, and took nothing.",
 			func(s *Snapshot) float64 { return float64(s.Engine.OnceRepeated) }),
+		counter("blocks_total", "Blocks that began: denials under a limit with BLOCK that shut a key out.",
+			func(s *Snapshot) float64 { return float64(s.Engine.Blocks) }),
 	}
 }
 

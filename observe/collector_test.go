@@ -53,7 +53,7 @@ func sample() Snapshot {
 			Keys: 32, Bytes: 33, Expired: 35, Evicted: 36,
 			Waiting: 40, WaitingKeys: 41, Waited: 42,
 			HoldsTaken: 43, HoldsSettled: 44, HoldsOver: 45, HoldsReturned: 46,
-			OnceRepeated: 47,
+			OnceRepeated: 47, Blocks: 48,
 		},
 		Config: Config{
 			Reloads: 37, ReloadFailures: 3, LastReloadOK: true,

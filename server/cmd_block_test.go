@@ -29,4 +29,7 @@ func TestBlockCommands(t *testing.T) {
 			t.Errorf("step %d: %s is %s, want %s", i, step.words, got, step.want)
 		}
 	}
+	if info := line(c.do("INFO", "stats")); !strings.Contains(info, "blocks_begun:2") {
+		t.Error(info)
+	}
 }

@@ -28,7 +28,7 @@ func TestHistory(t *testing.T) {
 		t.Error(got)
 	}
 	over := overHTTP(t, ts.Server, "RL.HISTORY")
-	if len(over.Elems) != 26 {
+	if len(over.Elems) != 36 {
 		t.Errorf("over HTTP: %+v", over)
 	}
 }

@@ -355,6 +355,7 @@ func (t *infoText) values() []statValue {
 		{"holds_over", e.HoldsOver},
 		{"holds_returned", e.HoldsReturned},
 		{"once_repeated", e.OnceRepeated},
+		{"blocks_begun", e.Blocks},
 	}
 }
 
@@ -415,6 +416,7 @@ func historyFigures(srv *Server) history.Figures {
 	e := srv.stats()
 	f := history.Figures{
 		Allowed: e.Allowed + srv.Rules().Free(), Limited: e.Limited, Shadow: srv.Rules().Shadowed(), Expired: e.Expired, Evicted: e.Evicted,
+		HoldsTaken: e.HoldsTaken, HoldsSettled: e.HoldsSettled, HoldsOver: e.HoldsOver, HoldsReturned: e.HoldsReturned, Blocks: e.Blocks,
 		Keys: e.Keys, Bytes: e.Bytes, MaxBytes: srv.set.MaxMemory.Get(),
 		Clients: int64(srv.clients.Near()), MaxClients: srv.set.MaxClients.Get(), Waiting: e.Waiting,
 	}

@@ -27,7 +27,7 @@ $("charts-over").addEventListener("change", (e) => {
 });
 
 export function show(s) {
-  verdict(s); tiles(s); draw(s); nodes(s); top(s); busy(s); disk(s);
+  verdict(s); tiles(s); draw(s); nodes(s); top(s); busy(s); held(s); disk(s);
   const now = performance.now();
   if (now - asked > 2000) { asked = now; recent(); }
   set("command", `redis-cli -p ${s.port} RL.TAKE user:42 GCRA 10/h`);
@@ -160,6 +160,18 @@ async function recent() {
   $("recent-none").hidden = denials.length > 0;
   set("recent-none", none);
   fill($("recent"), denials.map((d) => event(d, true)));
+}
+
+// held tells of holds and blocks, once there were some.
+function held(s) {
+  const f = s.figures, rows = [];
+  if (f.holds) {
+    rows.push(["Held", count(f.holds)], ["Settled", count(f.settled) + (f.over ? `, ${count(f.over)} of them for more than was left` : "")]);
+    if (f.returned) rows.push(["Gone back", count(f.returned) + " that nobody settled in time"]);
+  }
+  if (f.blocks) rows.push(["Blocks", count(f.blocks)]);
+  $("held-card").hidden = !rows.length;
+  fill($("held"), rows.flatMap(([what, value]) => [make("dt", {}, what), make("dd", {}, value)]));
 }
 
 function disk(s) {

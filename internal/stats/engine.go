@@ -23,4 +23,6 @@ type Engine struct {
 	HoldsTaken, HoldsSettled, HoldsOver, HoldsReturned uint64
 	// OnceRepeated counts requests with ONCE that had been granted before.
 	OnceRepeated uint64
+	// Blocks counts the blocks that began.
+	Blocks uint64
 }

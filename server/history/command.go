@@ -57,7 +57,9 @@ func (h *History) show(c *call) {
 	}
 	checks := slices.DeleteFunc(h.checked(), func(of Checks) bool { return c.HiddenNamespace(of.Namespace) })
 	c.Fields("node", node, "time", last.at/1e6, "allowed", last.Allowed, "limited", last.Limited, "shadow", last.Shadow,
-		"expired", last.Expired, "evicted", last.Evicted, "maxmemory", last.MaxBytes, "maxclients", last.MaxClients,
+		"expired", last.Expired, "evicted", last.Evicted,
+		"holds_taken", last.HoldsTaken, "holds_settled", last.HoldsSettled, "holds_over", last.HoldsOver, "holds_returned", last.HoldsReturned, "blocks", last.Blocks,
+		"maxmemory", last.MaxBytes, "maxclients", last.MaxClients,
 		"p50_nsec", times.Spread(0.5), "p99_nsec", times.Spread(0.99),
 		"samples", func() { replySeconds(c, all) }, "checks", func() { replyChecks(c, checks) })
 }

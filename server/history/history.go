@@ -11,10 +11,12 @@ import (
 
 // Figures are what a server has counted since its start, and what it has now.
 type Figures struct {
-	Allowed, Limited, Shadow, Expired, Evicted uint64
-	Keys, Bytes, MaxBytes                      int64
-	Clients, MaxClients, Waiting               int64
-	Times                                      stats.Histogram // of the commands that decide
+	Allowed, Limited, Shadow, Expired, Evicted         uint64
+	HoldsTaken, HoldsSettled, HoldsOver, HoldsReturned uint64
+	Blocks                                             uint64 // that began
+	Keys, Bytes, MaxBytes                              int64
+	Clients, MaxClients, Waiting                       int64
+	Times                                              stats.Histogram // of the commands that decide
 }
 
 // Checks are how long the checks in a namespace took, since the start.

@@ -182,7 +182,7 @@ func TestChecks(t *testing.T) {
 func TestReply(t *testing.T) {
 	s := new(server)
 	h := s.history()
-	if got, want := reply(h), "%13\r\n$4\r\nnode\r\n$0\r\n\r\n$4\r\ntime\r\n:0\r\n"; got[:len(want)] != want {
+	if got, want := reply(h), "%18\r\n$4\r\nnode\r\n$0\r\n\r\n$4\r\ntime\r\n:0\r\n"; got[:len(want)] != want {
 		t.Errorf("before the first sample: %q", got)
 	}
 	h.Node = func() string { return "n1" }
@@ -194,8 +194,8 @@ func TestReply(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{nil, "%13\r\n$4\r\nnode\r\n$2\r\nn1\r\n$4\r\ntime\r\n:1600000001000\r\n$7\r\nallowed\r\n:5\r\n$7\r\nlimited\r\n:4\r\n$6\r\nshadow\r\n:0\r\n$7\r\nexpired\r\n:0\r\n$7\r\nevicted\r\n:0\r\n" +
-			"$9\r\nmaxmemory\r\n:8\r\n$10\r\nmaxclients\r\n:0\r\n$8\r\np50_nsec\r\n:0\r\n$8\r\np99_nsec\r\n:0\r\n" +
+		{nil, "%18\r\n$4\r\nnode\r\n$2\r\nn1\r\n$4\r\ntime\r\n:1600000001000\r\n$7\r\nallowed\r\n:5\r\n$7\r\nlimited\r\n:4\r\n$6\r\nshadow\r\n:0\r\n$7\r\nexpired\r\n:0\r\n$7\r\nevicted\r\n:0\r\n" +
+			"$11\r\nholds_taken\r\n:0\r\n$13\r\nholds_settled\r\n:0\r\n$10\r\nholds_over\r\n:0\r\n$14\r\nholds_returned\r\n:0\r\n$6\r\nblocks\r\n:0\r\n$9\r\nmaxmemory\r\n:8\r\n$10\r\nmaxclients\r\n:0\r\n$8\r\np50_nsec\r\n:0\r\n$8\r\np99_nsec\r\n:0\r\n" +
 			"$7\r\nsamples\r\n*1\r\n*12\r\n:1600000001000\r\n:1000\r\n:5\r\n:4\r\n:0\r\n:0\r\n:0\r\n:0\r\n:3\r\n:2\r\n:1\r\n:9\r\n" +
 			"$6\r\nchecks\r\n*1\r\n*4\r\n$4\r\nshop\r\n:0\r\n:0\r\n:0\r\n"},
 		{[]string{"SINCE", "-1"}, "-ERR SINCE must be a Unix time in milliseconds: \"-1\"\r\n"},
