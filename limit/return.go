@@ -344,3 +344,92 @@ func queueCharge(d *Decision, l *Limit, state []byte, now, cost int64, dst []byt
 	d.Remaining, d.Reset = whole((l.Burst+1)*e-after, e), after
 	return putBucket(dst, now+after, e, noCode), nil
 }
+
+// Estimate is an amount that was taken from a key, and whose cost is known later. It is for replays: they hold and settle with the
+// functions of this package, without the records that a server keeps of its holds.
+type Estimate struct {
+	// Limit is the limit under which it was taken.
+	Limit Limit
+	// Amount is how much is taken and has not gone back.
+	Amount int64
+	// Back is what Return needs to know: see Hold.
+	Back int64
+	// Until is when its time is over, in Unix ns.
+	Until int64
+	// Returned reports whether it has gone back because its time was over.
+	Returned bool
+}
+
+// Hold notes what a Take under l, or a TakeBlock, has granted of a key at now, whose decision was d. k and state are the key's
+// afterwards. The error is that of Peek.
+func (e *Estimate) Hold(l *Limit, k Kind, state []byte, now, amount, ttl int64, d *Decision) error {
+	reset := d.Reset
+	if k == BLOCK { // its decision includes for how long the block is remembered
+		var b Block
+		var own Decision
+		_, inner, err := b.Open(state, now)
+		if err == nil {
+			err = Peek(l, inner, now, 0, &own)
+		}
+		if err != nil {
+			return err
+		}
+		reset = own.Reset
+	}
+	*e = Estimate{Limit: *l, Amount: amount, Back: later(now, reset), Until: later(now, ttl)}
+	return nil
+}
+
+// Change brings what the estimate has taken at now to an amount: it returns what is too much, or charges what is too little. k and
+// state are the key's; as is the kind of next, which is nil if the state stays. changed is how much more was taken, or less than 0 for
+// what went back, and over how much of that was beyond the limit. The errors are those of Peek, Charge and Return.
+func (e *Estimate) Change(k Kind, state []byte, now, to int64) (next []byte, as Kind, changed, over int64, err error) {
+	var b Block
+	if k == BLOCK {
+		if k, state, err = b.Open(state, now); err != nil {
+			return nil, 0, 0, 0, err
+		}
+	}
+	l, more := &e.Limit, to-e.Amount
+	switch {
+	case k != 0 && !SameFamily(k, l.Algorithm.Kind()): // nothing holds it any longer
+		changed = max(0, more)
+		return nil, 0, changed, changed, nil
+	case more > 0:
+		var d Decision
+		if err = Peek(l, state, now, 0, &d); err != nil {
+			return nil, 0, 0, 0, err
+		}
+		changed, over = more, max(0, more-d.Remaining)
+		next, err = Charge(l, state, now, more, nil, &d)
+	case more < 0 && !e.Returned && k != 0:
+		next, changed, err = Return(l, state, now, e.Back, -more, nil)
+		changed = -changed
+	}
+	if err != nil || next == nil {
+		return nil, 0, changed, over, err
+	}
+	e.Amount += changed
+	if as = l.Algorithm.Kind(); b.Remembered(now) {
+		if Expires(as, next) <= now {
+			next = nil
+		}
+		return b.Put(nil, as, next), BLOCK, changed, over, nil
+	}
+	return next, as, changed, over, nil
+}
+
+// GiveBack is Change to 0, because the time of the estimate is over.
+func (e *Estimate) GiveBack(k Kind, state []byte, now int64) (next []byte, as Kind, returned int64, err error) {
+	next, as, returned, _, err = e.Change(k, state, now, 0)
+	e.Returned = true
+	return next, as, -returned, err
+}
+
+// later returns t + d, or the highest int64 if that does not fit. d is 0 or more.
+func later(t, d int64) int64 {
+	if t > math.MaxInt64-d {
+		return math.MaxInt64
+	}
+	return t + d
+}

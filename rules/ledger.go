@@ -1,10 +1,6 @@
 package rules
 
-import (
-	"encoding/binary"
-
-	"limitdb/limit"
-)
+import "limitdb/limit"
 
 // Ledger decides checks by itself, without a server: with the same rules, the same functions and the same
 // answers. It serves tests of a file and simulations. It is not safe for use by several goroutines. The zero
@@ -14,6 +10,10 @@ type Ledger struct {
 	leases uint64 // that have been asked for: each has an id of its own
 	sweep  int    // checks until expired states are forgotten
 	ds     []limit.Decision
+	due    map[string][]*HeldPart // that go back when their time is over, by key, in the order in which they were taken
+
+	// Returned is told how much of what a rule has held goes back because its time is over. Nil for nobody.
+	Returned func(r *Rule, amount int64)
 
 	// Of Judge:
 	lookup   Lookup
@@ -45,6 +45,11 @@ func (l *Ledger) Decide(now int64, q *Query) (Answer, error) {
 	l.leases++
 	for i := range q.Charges {
 		c := &q.Charges[i]
+		if len(l.due) > 0 {
+			if err := l.giveBack(c.Key, now); err != nil {
+				return Answer{}, err
+			}
+		}
 		if c.InFlight != nil {
 			if err := limit.PeekLease(l.lease(c), l.leasesOf(c, now), now, &l.ds[i]); err != nil {
 				return Answer{}, err
@@ -81,15 +86,15 @@ func (l *Ledger) apply(now int64, c *Charge, d *limit.Decision, denied bool) err
 	if denied && !d.Limited {
 		return l.peek(c, now, 0, d)
 	}
-	kind, state := l.kindOf(c, now)
+	kind, state := l.kindOf(c.Key, now)
 	next, as, err := limit.TakeBlock(c.Limit, kind, state, now, c.Cost, nil, d)
-	l.keep(c, as, next)
+	l.keep(c.Key, as, next)
 	return err
 }
 
 // lease returns the lease that a check asks for.
 func (l *Ledger) lease(c *Charge) *limit.Lease {
-	return &limit.Lease{Limit: c.InFlight.Max, TTL: c.InFlight.Lease, Weight: 1, ID: binary.BigEndian.AppendUint64(nil, l.leases)}
+	return &limit.Lease{Limit: c.InFlight.Max, TTL: c.InFlight.Lease, Weight: 1, ID: l.leaseID()}
 }
 
 // fly takes a lease, unless the check is denied. It ends when its time is over: nobody gives it back.
@@ -102,35 +107,31 @@ func (l *Ledger) fly(now int64, c *Charge, state []byte, d *limit.Decision, deni
 	}
 	next, err := limit.TakeLease(l.lease(c), state, now, nil, d)
 	if next != nil {
-		l.put(c.Key, entry{limit.LEASE, next})
+		l.keep(c.Key, limit.LEASE, next)
 	}
 	return err
 }
 
-// keep keeps the next state of a caller, if there is one.
-func (l *Ledger) keep(c *Charge, as limit.Kind, next []byte) {
+// keep keeps the next state of a key, if there is one.
+func (l *Ledger) keep(key []byte, as limit.Kind, next []byte) {
 	if next == nil {
 		return
 	}
-	l.put(c.Key, entry{as, next})
-}
-
-func (l *Ledger) put(key []byte, e entry) {
 	if l.states == nil {
 		l.states = map[string]entry{}
 	}
-	l.states[string(key)] = e
+	l.states[string(key)] = entry{as, next}
 }
 
 // peek answers as a take would, and changes nothing.
 func (l *Ledger) peek(c *Charge, now, cost int64, d *limit.Decision) error {
-	kind, state := l.kindOf(c, now)
+	kind, state := l.kindOf(c.Key, now)
 	return limit.PeekBlock(c.Limit, kind, state, now, cost, d)
 }
 
-// kindOf returns the state of a caller and its kind, 0 and nil if there is none.
-func (l *Ledger) kindOf(c *Charge, now int64) (limit.Kind, []byte) {
-	e := l.states[string(c.Key)]
+// kindOf returns the state of a key and its kind, 0 and nil if there is none.
+func (l *Ledger) kindOf(key []byte, now int64) (limit.Kind, []byte) {
+	e := l.states[string(key)]
 	if limit.Expires(e.kind, e.state) <= now {
 		return 0, nil
 	}
@@ -139,7 +140,7 @@ func (l *Ledger) kindOf(c *Charge, now int64) (limit.Kind, []byte) {
 
 // leasesOf returns the leases of a caller, nil if there are none.
 func (l *Ledger) leasesOf(c *Charge, now int64) []byte {
-	_, state := l.kindOf(c, now)
+	_, state := l.kindOf(c.Key, now)
 	return state
 }
 

@@ -44,9 +44,9 @@ func (l *Ledger) judge(now int64, domain *Domain, m *Match, d *limit.Decision, d
 	case m.Negative && denied:
 		return l.peek(&c, now, 0, d)
 	case m.Negative:
-		_, state := l.kindOf(&c, now) // trees have no blocks
+		_, state := l.kindOf(c.Key, now) // trees have no blocks
 		next, err := limit.Refund(c.Limit, state, now, c.Cost, nil, d)
-		l.keep(&c, c.Limit.Algorithm.Kind(), next)
+		l.keep(c.Key, c.Limit.Algorithm.Kind(), next)
 		return err
 	}
 	return l.apply(now, &c, d, false)

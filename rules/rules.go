@@ -150,6 +150,16 @@ func ParseMode(name string) (Mode, bool) {
 	return Mode(max(i, 0)), i >= 0
 }
 
+// CostFields returns the fields that the rules of the namespace take their costs from, each once.
+func (n *Namespace) CostFields() (all []string) {
+	for _, r := range n.rules {
+		if r.costName != "" && !slices.Contains(all, r.costName) {
+			all = append(all, r.costName)
+		}
+	}
+	return all
+}
+
 // Rule is one rule of a namespace.
 type Rule struct {
 	// Name is unique in the namespace called Namespace.

@@ -53,7 +53,7 @@ func replayGolden(t *testing.T, i int) *Result {
 		t.Fatal(err)
 	}
 	if goldens[i].o.Actual != "" {
-		if err := r.Hold(10 * second); err != nil {
+		if err := r.Hold(HoldOptions{TTL: 10 * second}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,16 +1,16 @@
 package simulate
 
 import (
-	"container/heap"
 	"errors"
-	"fmt"
 	"math"
+	"slices"
 
 	"limitdb/limit"
 )
 
 // A request whose cost is known only afterwards takes its estimate when it comes, and is settled when its cost is known, as RL.HOLD and
-// RL.COMMIT do it. An estimate whose time is over stays taken. A commit that comes after that is still charged, up to twice the time.
+// RL.COMMIT do it. When its time is over, an estimate stays taken or goes back, before anything else is decided on its caller. A commit
+// that comes after that is still charged, up to twice the time.
 
 // Holds is what a limit has held. Amounts are in units of the cost.
 type Holds struct {
@@ -27,31 +27,72 @@ type Holds struct {
 // MaxHoldTTL is the longest time of a hold, in ns.
 const MaxHoldTTL = 3600 * second
 
-// Hold has Add hold what a trace with TraceOptions.Actual estimates, each for a time of ttl ns. Call it before the first Add.
-func (r *Replay) Hold(ttl int64) error {
-	if ttl < 1 || ttl > MaxHoldTTL {
+// HoldOptions says how estimates are held.
+type HoldOptions struct {
+	// TTL is for how long, in ns: above 0, and at most MaxHoldTTL.
+	TTL int64
+	// Returns has an estimate go back when that is over. Otherwise it stays taken.
+	Returns bool
+}
+
+// validate returns what is wrong with the options.
+func (o *HoldOptions) validate() error {
+	if o.TTL < 1 || o.TTL > MaxHoldTTL {
 		return errors.New("the time of a hold is above 0 and at most 1 hour")
 	}
+	return nil
+}
+
+// Hold has Add hold what a trace with TraceOptions.Actual estimates. Call it before the first Add.
+func (r *Replay) Hold(o HoldOptions) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
 	for _, l := range r.lanes {
-		if l.limit.Block > 0 {
-			return fmt.Errorf("%s: estimates are not held under a limit with BLOCK", &l.limit)
-		}
 		l.holds = new(Holds)
 	}
-	r.holdTTL = ttl
+	r.holding = o
 	return nil
 }
 
 // Settle settles what is still held, at the times that the trace says. Call it after the last Add.
-func (r *Replay) Settle() { r.settleUntil(math.MaxInt64) }
+func (r *Replay) Settle() {
+	r.settleUntil(math.MaxInt64)
+	for _, l := range r.lanes {
+		for n, all := range l.due {
+			for ; len(all) > 0; all = l.due[n] {
+				l.giveBack(n, all[0].Until)
+			}
+		}
+	}
+}
+
+// dueBack has, for callers, what goes back when its time is over, in the order in which it was taken.
+type dueBack map[uint32][]*limit.Estimate
+
+// drop drops what a function says of a caller's.
+func (d dueBack) drop(n uint32, fn func(*limit.Estimate) bool) {
+	if kept := slices.DeleteFunc(d[n], fn); len(kept) > 0 {
+		d[n] = kept
+	} else {
+		delete(d, n)
+	}
+}
 
 // settleUntil settles what is due at now.
 func (r *Replay) settleUntil(now int64) {
-	for len(r.held.list) > 0 && r.held.list[0].at <= now {
-		e := heap.Pop(&r.held).(*estimate)
+	for {
+		e, ok := r.pending.next(now)
+		if !ok {
+			return
+		}
 		for i, l := range r.lanes {
-			if e.taken[i].held {
-				l.settle(e, e.taken[i].back)
+			switch t := e.taken[i]; {
+			case t == nil:
+			case e.forgotten:
+				l.giveBack(e.caller, e.at)
+			default:
+				l.settle(e.caller, t, e.at, e.actual)
 			}
 		}
 	}
@@ -59,89 +100,96 @@ func (r *Replay) settleUntil(now int64) {
 
 // hold holds what has been granted of a request by the limits that have not denied it.
 func (r *Replay) hold(n uint32, req *Request) {
-	e := &estimate{at: later(r.now, req.Took), seq: r.requests, caller: n, amount: req.Cost, actual: req.Actual}
-	late := req.Actual < 0 || req.Took >= r.holdTTL
+	e := &estimate{at: later(r.now, req.Took), caller: n, actual: req.Actual, taken: make([]*limit.Estimate, len(r.lanes))}
+	late := req.Actual < 0 || req.Took >= r.holding.TTL
 	for i, l := range r.lanes {
 		d := &r.decisions[i]
-		taken := taken{held: req.Cost > 0 && !d.Limited && *d != limit.Decision{}, back: later(r.now, d.Reset)}
-		e.taken = append(e.taken, taken)
-		if !taken.held {
+		if req.Cost == 0 || d.Limited || *d == (limit.Decision{}) {
 			continue
 		}
-		l.holds.Requests++
-		if l.holds.Estimated += uint64(req.Cost); late {
-			l.holds.Expired++
+		s, t := l.seats.at(n), new(limit.Estimate)
+		if err := t.Hold(&l.limit, s.kind, s.state, r.now, req.Cost, r.holding.TTL, d); err != nil {
+			l.fail(err)
+			continue
+		}
+		e.taken[i] = t
+		l.holds.held(req.Cost, late)
+		if r.holding.Returns {
+			if l.due == nil {
+				l.due = dueBack{}
+			}
+			l.due[n] = append(l.due[n], t)
 		}
 	}
-	if req.Actual >= 0 && req.Took < 2*r.holdTTL { // later, nothing is known of it
-		heap.Push(&r.held, e)
+	if req.Actual >= 0 {
+		e.forgotten = req.Took >= 2*r.holding.TTL
+		r.pending.add(e.at, r.requests, e)
 	}
 }
 
-// settle brings what a caller has taken to what it has cost.
-func (l *lane) settle(e *estimate, back int64) {
-	s := l.seats.at(e.caller)
-	var d limit.Decision
-	var next []byte
-	var returned int64
-	more := e.actual - e.amount
-	err := limit.Peek(&l.limit, s.state, e.at, 0, &d)
-	switch {
-	case err != nil:
-	case more > 0:
-		l.holds.Over += uint64(max(0, more-d.Remaining))
-		next, err = limit.Charge(&l.limit, s.state, e.at, more, nil, &d)
-	case more < 0:
-		next, returned, err = limit.Return(&l.limit, s.state, e.at, back, -more, nil)
-		l.holds.Returned += uint64(returned)
+// held counts a request that is held, late if it is not settled in time.
+func (h *Holds) held(amount int64, late bool) {
+	h.Requests++
+	if h.Estimated += uint64(amount); late {
+		h.Expired++
 	}
+}
+
+// changed counts what a change of an estimate has come to.
+func (h *Holds) changed(changed, over int64) {
+	h.Over += uint64(over)
+	h.Returned += uint64(max(0, -changed))
+}
+
+// giveBack gives a caller back what is due at now.
+func (l *lane) giveBack(n uint32, now int64) {
+	s := l.seats.at(n)
+	l.due.drop(n, func(t *limit.Estimate) bool {
+		if t.Until > now {
+			return false
+		}
+		next, as, returned, err := t.GiveBack(s.live(now), s.state, now)
+		l.change(s, next, as, -returned, 0, err)
+		return true
+	})
+}
+
+// settle brings what a caller has taken to what it has cost.
+func (l *lane) settle(n uint32, t *limit.Estimate, now, actual int64) {
+	s := l.seats.at(n)
+	l.giveBack(n, now)
+	next, as, changed, over, err := t.Change(s.live(now), s.state, now, actual)
+	l.change(s, next, as, changed, over, err)
+	l.due.drop(n, func(other *limit.Estimate) bool { return other == t })
+}
+
+// change keeps what a change of an estimate has made of a caller's state, and counts it.
+func (l *lane) change(s *seat, next []byte, as limit.Kind, changed, over int64, err error) {
 	if err != nil {
 		l.fail(err)
-	} else if next != nil {
-		l.held += cap(next) - cap(s.state)
-		s.state, s.kind = next, l.limit.Algorithm.Kind()
+		return
 	}
+	if l.holds.changed(changed, over); next != nil {
+		l.held += cap(next) - cap(s.state)
+		s.state, s.kind = next, as
+	}
+}
+
+// live returns the kind of a caller's state. A state that has expired goes.
+func (s *seat) live(now int64) limit.Kind {
+	if s.kind != 0 && limit.Expires(s.kind, s.state) <= now {
+		s.kind, s.state = 0, nil
+	}
+	return s.kind
 }
 
 // estimate is what the limits hold of a request.
 type estimate struct {
-	at             int64  // when it is settled
-	seq            uint64 // of the request: the order among those of one time
-	caller         uint32
-	amount, actual int64
-	taken          []taken // for each limit
-}
-
-// taken says whether a limit holds an estimate, and when all that was in use then has come back by itself.
-type taken struct {
-	held bool
-	back int64
-}
-
-// estimates is a heap, the next to be settled first.
-type estimates struct{ list []*estimate }
-
-// Len implements heap.Interface.
-func (h *estimates) Len() int { return len(h.list) }
-
-// Less implements heap.Interface.
-func (h *estimates) Less(i, j int) bool {
-	a, b := h.list[i], h.list[j]
-	return a.at < b.at || a.at == b.at && a.seq < b.seq
-}
-
-// Swap implements heap.Interface.
-func (h *estimates) Swap(i, j int) { h.list[i], h.list[j] = h.list[j], h.list[i] }
-
-// Push implements heap.Interface.
-func (h *estimates) Push(x any) { h.list = append(h.list, x.(*estimate)) }
-
-// Pop implements heap.Interface.
-func (h *estimates) Pop() any {
-	last := len(h.list) - 1
-	e := h.list[last]
-	h.list[last], h.list = nil, h.list[:last]
-	return e
+	at        int64 // when it is settled
+	caller    uint32
+	actual    int64
+	forgotten bool              // nothing is known of it by then
+	taken     []*limit.Estimate // for each limit; nil: it holds nothing
 }
 
 // later returns t + d, or the highest int64 if that does not fit.

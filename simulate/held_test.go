@@ -10,6 +10,11 @@ import (
 // replayHeld replays a CSV with the columns time, key, cost, used and took, with holds of 10 s.
 func replayHeld(t *testing.T, trace string, limits ...string) *Result {
 	t.Helper()
+	return replayHolding(t, HoldOptions{TTL: 10 * second}, trace, limits...)
+}
+
+func replayHolding(t *testing.T, o HoldOptions, trace string, limits ...string) *Result {
+	t.Helper()
 	var all []limit.Limit
 	for _, text := range limits {
 		l, err := limit.Parse(text)
@@ -22,7 +27,7 @@ func replayHeld(t *testing.T, trace string, limits ...string) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Hold(10 * second); err != nil {
+	if err := r.Hold(o); err != nil {
 		t.Fatal(err)
 	}
 	lines, err := NewTrace(strings.NewReader(trace), TraceOptions{Actual: "4", Took: "5"})
@@ -61,6 +66,29 @@ func TestEstimatesAreSettledInTime(t *testing.T) {
 	}
 }
 
+// Estimates that go back when their time is over go back then, before anything else is decided.
+func TestEstimatesGoBack(t *testing.T) {
+	for _, test := range []struct {
+		name, limit, trace string
+		denied             uint64
+		want               Holds
+	}{
+		{"before its time is over", "fixed 10/h first", "0,a,8,-,\n9,a,3,3,1s\n", 1, Holds{1, 8, 8, 0, 1}},
+		{"never known", "fixed 10/h first", "0,a,8,-,\n10,a,8,8,1s\n", 0, Holds{2, 16, 8, 0, 1}},
+		{"known in time", "fixed 10/h first", "0,a,8,2,2s\n10,a,9,9,1s\n", 1, Holds{1, 8, 6, 0, 0}},
+		{"late", "fixed 10/h first", "0,a,8,2,12s\n11,a,8,8,0\n", 0, Holds{2, 16, 8, 0, 1}},
+		{"late and over", "fixed 10/h first", "0,a,8,5,12s\n11,a,8,8,0\n", 0, Holds{2, 16, 8, 3, 1}},
+		{"forgotten", "fixed 10/h first", "0,a,8,2,20s\n21,a,9,9,0\n", 0, Holds{2, 17, 8, 0, 1}},
+		{"after its window", "fixed 10/5s first", "0,a,8,-,\n10,a,8,8,1s\n", 0, Holds{2, 16, 0, 0, 1}},
+		{"while blocked", "fixed 10/h first block 15s", "0,a,8,-,\n5,a,3,-,\n12,a,1,1,0\n20,a,10,10,0\n", 2, Holds{2, 18, 8, 0, 1}},
+	} {
+		o := replayHolding(t, HoldOptions{TTL: 10 * second, Returns: true}, test.trace, test.limit).Limits[0]
+		if o.Denied != test.denied || *o.Holds != test.want || o.Errors != 0 {
+			t.Errorf("%s: %d denied, %+v, want %d, %+v; %s", test.name, o.Denied, *o.Holds, test.denied, test.want, o.Error)
+		}
+	}
+}
+
 // Each limit holds what it has granted.
 func TestEstimatesOfSeveralLimits(t *testing.T) {
 	r := replayHeld(t, "0,a,8,2,2s\n1,a,3,1,3s\n", "fixed 10/h first", "fixed 20/h first", "fixed 0/h")
@@ -72,7 +100,7 @@ func TestEstimatesOfSeveralLimits(t *testing.T) {
 }
 
 func TestHoldsThatCannotBe(t *testing.T) {
-	l, err := limit.Parse("gcra 1/s block 1m")
+	l, err := limit.Parse("gcra 1/s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +108,8 @@ func TestHoldsThatCannotBe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ttl, want := range map[int64]string{0: "above 0", MaxHoldTTL + 1: "at most 1 hour", second: "BLOCK"} {
-		if err := r.Hold(ttl); err == nil || !strings.Contains(err.Error(), want) {
+	for ttl, want := range map[int64]string{0: "above 0", MaxHoldTTL + 1: "at most 1 hour"} {
+		if err := r.Hold(HoldOptions{TTL: ttl}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d: %v", ttl, err)
 		}
 	}

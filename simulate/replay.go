@@ -14,8 +14,8 @@ type Replay struct {
 	index     map[string]uint32 // of callers, by key
 	callers   pages[caller]
 	decisions []limit.Decision
-	held      estimates
-	holdTTL   int64 // 0: nothing is held
+	pending   pending[*estimate]
+	holding   HoldOptions // a TTL of 0: nothing is held
 	timeline  timeline
 	demand    demand
 
@@ -100,7 +100,7 @@ func (r *Replay) Add(req *Request) []limit.Decision {
 			r.timeline.denied[i][bucket]++
 		}
 	}
-	if req.Held && r.holdTTL > 0 {
+	if req.Held && r.holding.TTL > 0 {
 		r.hold(n, req)
 	}
 	return r.decisions
@@ -129,6 +129,7 @@ type lane struct {
 	waits    durations
 	delays   durations // of requests that were admitted after a wait
 	holds    *Holds    // nil if nothing is held
+	due      dueBack   // what goes back to callers when its time is over
 	errors   uint64
 	err      error // the first error
 	peak     uint64
@@ -147,6 +148,9 @@ type seat struct {
 // decide asks the limit, and counts the decision.
 func (l *lane) decide(n uint32, now, cost int64, d *limit.Decision) {
 	s := l.seats.at(n)
+	if len(l.due) > 0 {
+		l.giveBack(n, now)
+	}
 	before := cap(s.state) + cap(s.window.buf)
 	var next []byte
 	var err error

@@ -38,6 +38,8 @@ type RuleOutcome struct {
 	Name string `json:"name"`
 	Mode string `json:"mode"`
 	RuleCounts
+	// Holds is what the rule has held; nil if nothing is held.
+	Holds *Holds `json:"holds,omitempty"`
 	// Top has the callers that the rule denied most, or would have denied most, at most MaxTop.
 	Top []RuleCaller `json:"top"`
 }
@@ -203,6 +205,16 @@ func (r *RuleResult) WriteTable(w io.Writer) error {
 			fmt.Fprintf(t, "\t%d", n)
 		}
 		fmt.Fprintln(t)
+	}
+	if r.holds() {
+		fmt.Fprintf(t, "\n%s\n", strings.Join(heldHead(), "\t"))
+		for _, o := range r.Rules {
+			fmt.Fprint(t, o.Name)
+			for _, n := range o.Holds.figures() {
+				fmt.Fprintf(t, "\t%d", n)
+			}
+			fmt.Fprintln(t)
+		}
 	}
 	if err := t.Flush(); err != nil || r.hint() == "" {
 		return err

@@ -19,10 +19,14 @@ func (r *RuleResult) WriteHTML(w io.Writer, p Page) error {
 	if err != nil {
 		return err
 	}
+	tables := []sortTable{r.rulesTable(), r.callersTable()}
+	if r.holds() {
+		tables = slices.Insert(tables, 1, r.heldTable())
+	}
 	return t.Execute(w, rulesView{
 		About: printable(p.About), Command: printable(p.Command), Summary: []string{r.summary()}, Advice: r.hint(),
 		Style:  template.CSS(chart.CSS() + pageCSS + sortCSS()),
-		Tables: []sortTable{r.rulesTable(), r.callersTable()},
+		Tables: tables,
 	})
 }
 

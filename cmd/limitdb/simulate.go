@@ -28,7 +28,7 @@ type simulation struct {
 	strict, json       bool
 	quiet              bool
 	html               string
-	holdTTL            string
+	holdTTL, onExpire  string
 	rules, namespace   string
 	fields             []string
 }
@@ -73,6 +73,7 @@ ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
 	f.StringVar(&s.trace.Actual, "actual", "", "the field with the actual cost; the cost above is then an estimate, held until the\nactual one is known")
 	f.StringVar(&s.trace.Took, "took", "", "with --actual, the field with the time until it was known, in ms or with a unit")
 	f.StringVar(&s.holdTTL, "hold-ttl", "1h", "with --actual, for how long an estimate is held")
+	f.StringVar(&s.onExpire, "on-expire", "keep", "with --actual, whether an estimate stays taken when that is over, or goes back: keep or\nreturn")
 	f.StringVar(&s.unit, "unit", "auto", "the unit of times that are numbers: auto, s, ms, us or ns")
 	f.BoolVar(&s.strict, "strict", false, "end at the first line that is not a request")
 	f.BoolVar(&s.json, "json", false, "print the result as JSON")
@@ -164,21 +165,30 @@ func (s *simulation) replay() (*simulate.Replay, error) {
 	return simulate.NewReplay(limits)
 }
 
-// hold has the replay hold estimates, if the trace has actual costs.
+// hold has the replay hold estimates, if the trace has actual costs; runRules does so for rules.
 func (s *simulation) hold(replay *simulate.Replay) error {
 	switch {
 	case (s.trace.Actual == "") != (s.trace.Took == ""):
 		return errors.New("--actual, what a request has cost, and --took, when that was known, go together")
-	case s.trace.Actual == "":
+	case s.trace.Actual == "" || replay == nil:
 		return nil
-	case replay == nil:
-		return errors.New("--actual works with limits, not with --rules")
 	}
-	ttl, err := limit.ParseTime([]byte(s.holdTTL))
+	o, err := s.holding()
 	if err != nil {
-		return fmt.Errorf("--hold-ttl: %w", err)
+		return err
 	}
-	return replay.Hold(ttl)
+	return replay.Hold(o)
+}
+
+// holding returns how estimates are held.
+func (s *simulation) holding() (o simulate.HoldOptions, err error) {
+	if o.TTL, err = limit.ParseTime([]byte(s.holdTTL)); err != nil {
+		return o, fmt.Errorf("--hold-ttl: %w", err)
+	}
+	if o.Returns = strings.EqualFold(s.onExpire, "return"); !o.Returns && !strings.EqualFold(s.onExpire, "keep") {
+		return o, fmt.Errorf("--on-expire %q: it is keep or return", s.onExpire)
+	}
+	return o, nil
 }
 
 // parseUnit parses the unit of times that are numbers.

@@ -173,18 +173,49 @@ func TestSimulateActualCosts(t *testing.T) {
 		{[]string{"--took", "4"}, "go together"},
 		{[]string{"--actual", "4", "--took", "5", "--hold-ttl", "x"}, "--hold-ttl: "},
 		{[]string{"--actual", "4", "--took", "5", "--hold-ttl", "2h"}, "at most 1 hour"},
-		{[]string{"--actual", "4", "--took", "5", "--limit", "gcra 1/s block 1m"}, "with BLOCK"},
+		{[]string{"--actual", "4", "--took", "5", "--on-expire", "drop"}, "it is keep or return"},
 	} {
 		if _, errOut, status := simulateRun(t, "0,a,1,1,1\n", append(test.args, "--limit", "gcra 1/s", "-")...); status != 2 || !strings.Contains(errOut, test.want) {
 			t.Errorf("%q: status %d, %s, want %s", test.args, status, errOut, test.want)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, []byte("{version: 1, namespaces: {n: [{name: r, limit: 1/s}]}}"), 0o600); err != nil {
+	text := "{version: 1, namespaces: {two: [{name: a, limit: 1/s, cost: x}, {name: b, limit: 1/s, cost: y}], one: [" +
+		"{name: tokens, key: [tenant], limit: fixed 10/h first, cost: tokens}, {name: requests, key: [tenant], limit: fixed 4/h first}, {name: flight, in_flight: 1, lease: 1m}]}}"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, errOut, status := simulateRun(t, "0,a\n", "--rules", file, "--actual", "4", "--took", "5", "-"); status != 2 || !strings.Contains(errOut, "not with --rules") {
+	const trace = "time,tenant,tokens,used,took\n0,a,6,2,1s\n1,a,8,1,1s\n1.5,a,1,1,1s\n3,a,7,-,\n70,a,7,12,1s\n"
+	with := []string{"--rules", file, "--actual", "used", "--took", "took", "-"}
+	if _, errOut, status := simulateRun(t, trace, append(with, "--namespace", "two")...); status != 2 || !strings.Contains(errOut, "from several fields: x, y") {
 		t.Errorf("status %d, %s", status, errOut)
+	}
+	if _, errOut, status := simulateRun(t, trace, append(with, "--namespace", "one", "--hold-ttl", "2h")...); status != 2 || !strings.Contains(errOut, "at most 1 hour") {
+		t.Errorf("status %d, %s", status, errOut)
+	}
+	// The third comes while one is in flight, and the fifth finds what the fourth held and nobody settled.
+	want := `5 requests, 2 denied, 0 that no rule limits, 0 lines that are not requests
+
+rule      mode     matched  denied  in shadow mode  candidate
+tokens    enforce  5        2       0               0
+requests  enforce  5        0       0               0
+flight    enforce  5        1       0               0
+
+rule      held  returned  over  expired
+tokens    21    11        0     1
+requests  3     0         0     1
+flight    0     0         0     0
+`
+	if out, errOut, status := simulateRun(t, trace, append(with, "--namespace", "one")...); status != 0 || out != want {
+		t.Errorf("status %d, %s\n%s", status, errOut, out)
+	}
+	page := filepath.Join(t.TempDir(), "page.html")
+	if out, errOut, status := simulateRun(t, trace, append(with, "--namespace", "one", "--on-expire", "return", "--hold-ttl", "20s", "--html", page)...); status != 0 ||
+		!strings.HasSuffix(out, "tokens    28    18        5     1\nrequests  4     1         0     1\nflight    0     0         0     0\n") {
+		t.Errorf("status %d, %s\n%s", status, errOut, out)
+	}
+	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "What was held") {
+		t.Errorf("%v, %s", err, html)
 	}
 	out, errOut, status := simulateRun(t, "0,a,5,2,1s\n2,a,8,8,0\n", "--limit", "fixed 10/h first", "--json", "--actual", "4", "--took", "5", "-")
 	if status != 0 || !strings.Contains(out, `"returned": 3`) || !strings.Contains(out, `"denied": 0`) {

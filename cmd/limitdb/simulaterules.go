@@ -21,9 +21,7 @@ type ruleSimulation struct {
 	names  []string // the same, as the trace names them
 	absent []string // those that no request has had
 	query  rules.Query
-	ledger rules.Ledger
-	now    int64
-	tally  *simulate.RuleTally
+	replay *simulate.RuleReplay
 }
 
 // newRuleSimulation reads a file of rules. fields are pairs "rule's=trace's", for fields with another name in the
@@ -50,7 +48,7 @@ func newRuleSimulation(file, namespace string, fields []string) (*ruleSimulation
 		}
 		r.names[at] = name
 	}
-	r.tally = simulate.NewRuleTally(r.ns)
+	r.replay = simulate.NewRuleReplay(r.ns)
 	return r, nil
 }
 
@@ -74,12 +72,12 @@ func (r *ruleSimulation) file(stdin io.Reader, name string, o simulate.TraceOpti
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &wrong):
-			r.tally.Bad()
+			r.replay.Bad()
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		default:
 			if err := r.add(&req); err != nil {
-				r.tally.Bad()
+				r.replay.Bad()
 			}
 		}
 	}
@@ -103,20 +101,17 @@ func (r *ruleSimulation) add(req *simulate.Request) error {
 	if err := q.Match(req.Cost); err != nil {
 		return err
 	}
-	r.now = max(r.now, req.Time)
-	a, err := r.ledger.Decide(r.now, q)
-	if err != nil {
-		return err
-	}
-	r.tally.Add(q, &a)
-	return nil
+	_, err := r.replay.Add(q, req)
+	return err
 }
 
 // summed returns what the rules have done.
-func (r *ruleSimulation) summed() *simulate.RuleResult {
-	result := r.tally.Result()
-	result.Absent = r.absent
-	return result
+func (r *ruleSimulation) summed() (*simulate.RuleResult, error) {
+	result, err := r.replay.Result()
+	if err == nil {
+		result.Absent = r.absent
+	}
+	return result, err
 }
 
 // runRules replays files through rules.
@@ -128,10 +123,23 @@ func (s *simulation) runRules(cmd *cobra.Command, files []string) error {
 	if err != nil {
 		return cli.UsageError(err)
 	}
+	if s.trace.Actual != "" {
+		o, err := s.holding()
+		if err == nil {
+			err = r.replay.Hold(o)
+		}
+		if err != nil {
+			return cli.UsageError(err)
+		}
+	}
 	for _, name := range files {
 		if err := r.file(cmd.InOrStdin(), name, s.trace); err != nil {
 			return err
 		}
 	}
-	return s.write(cmd.OutOrStdout(), r.summed(), files)
+	result, err := r.summed()
+	if err != nil {
+		return err
+	}
+	return s.write(cmd.OutOrStdout(), result, files)
 }
