@@ -3,9 +3,19 @@ package resp
 // A Form is everything in a command but its key and a few other arguments: a Shape for commands that differ in more than
 // their keys. The zero value is the form of no command.
 type Form struct {
-	fixed [][]byte // what comes before each of these arguments, and after the last
+	holes [FormHoles]hole
+	open  int    // how many holes there are; 0 for no command
+	tail  []byte // what comes behind the last hole
 	args  int
 	bulk  int // the length of the longest other argument
+}
+
+// hole is an argument that a Form leaves open. The next command mostly has one that is as long, so what comes before it
+// includes its header, and begins with the line end of the hole before.
+type hole struct {
+	before []byte
+	fixed  int // bytes of before without the header
+	size   int // the length that the header states
 }
 
 // FormHoles is the largest number of arguments that a Form leaves open.
@@ -14,33 +24,35 @@ const FormHoles = 3
 // Form stores in f the form of the command that Next has just returned, and reports whether it has one: see Shape. holes are the
 // indexes of the arguments that may differ, in their order; the first is that of the key.
 func (r *Reader) Form(f *Form, holes ...int) bool {
-	f.fixed, f.bulk = f.fixed[:0], 0
+	*f = Form{}
 	b := r.buf[r.start-r.size : r.start]
 	if len(b) == 0 || b[0] != '*' || len(holes) > FormHoles {
 		return false
 	}
 	count, at := cutNumber(b, 1)
-	if f.args = count; count > maxShapeArgs {
+	if count > maxShapeArgs {
 		return false
 	}
-	fixed, from := make([][]byte, 0, len(holes)+1), 0
+	next := Form{args: count}
+	from, size := 0, len(b)
 	for i := range count {
-		arg, next := argument(b, at)
-		if len(fixed) < len(holes) && holes[len(fixed)] == i {
-			fixed, from = append(fixed, append([]byte(nil), b[from:at]...)), next
+		arg, end := argument(b, at)
+		if next.open < len(holes) && holes[next.open] == i {
+			h := &next.holes[next.open]
+			next.open++
+			h.fixed, h.size = at-from, len(arg)
+			h.before = append([]byte(nil), b[from:end-2-len(arg)]...)
+			from, size = end-2, size-(end-at)
 		} else {
-			f.bulk = max(f.bulk, len(arg))
+			next.bulk = max(next.bulk, len(arg))
 		}
-		at = next
+		at = end
 	}
-	size := len(b) - from
-	for _, part := range fixed {
-		size += len(part)
-	}
-	if len(fixed) < len(holes) || size > maxShape {
+	if next.open < len(holes) || size > maxShape {
 		return false
 	}
-	f.fixed = append(fixed, append([]byte(nil), b[from:]...))
+	next.tail = append([]byte(nil), b[from:]...)
+	*f = next
 	return true
 }
 
@@ -48,25 +60,26 @@ func (r *Reader) Form(f *Form, holes ...int) bool {
 // with a zero byte. Then it returns true, and in open the arguments that the form leaves open, as Next would return
 // them. Otherwise Next returns the command.
 func (r *Reader) NextIn(f *Form, most int, open *[FormHoles][]byte) bool {
-	last := len(f.fixed) - 1
-	if last < 0 || f.args > r.Limits.Args || f.bulk > r.Limits.Bulk {
+	if f.open == 0 || f.args > r.Limits.Args || f.bulk > r.Limits.Bulk {
 		return false
 	}
 	b, at := r.buf[r.start:], 0
-	for i, part := range f.fixed[:last] {
-		from := at + len(part)
-		if len(b) < from || string(b[at:from]) != string(part) {
+	for i := range f.holes[:f.open] {
+		h := &f.holes[i]
+		from := at + len(h.before)
+		to := from + h.size
+		if to > len(b) || string(b[at:from]) != string(h.before) {
+			if from, to = h.other(b, at); to == 0 {
+				return false
+			}
+		}
+		if h.size > r.Limits.Bulk {
 			return false
 		}
-		arg, next := argument(b, from)
-		if next == 0 || len(arg) > r.Limits.Bulk {
-			return false
-		}
-		open[i], at = arg, next
+		open[i], at = b[from:to:to], to
 	}
-	tail := f.fixed[last]
-	size := at + len(tail)
-	if size > min(len(b), r.Limits.Query) || string(b[at:size]) != string(tail) {
+	size := at + len(f.tail)
+	if size > min(len(b), r.Limits.Query) || string(b[at:size]) != string(f.tail) {
 		return false
 	}
 	if key := open[0]; len(key) > most || len(key) > 0 && key[0] == 0 {
@@ -75,4 +88,21 @@ func (r *Reader) NextIn(f *Form, most int, open *[FormHoles][]byte) bool {
 	r.start += size
 	r.size = size
 	return true
+}
+
+// other finds the argument behind what comes before h, at an offset of b, if it is of another length, and expects that of the
+// next command. to is 0 if there is none.
+func (h *hole) other(b []byte, at int) (from, to int) {
+	begin := at + h.fixed
+	if len(b) < begin || string(b[at:begin]) != string(h.before[:h.fixed]) {
+		return 0, 0
+	}
+	arg, end := argument(b, begin)
+	if end == 0 {
+		return 0, 0
+	}
+	to = end - 2
+	from = to - len(arg)
+	h.before, h.size = append(h.before[:h.fixed], b[begin:from]...), len(arg)
+	return from, to
 }
