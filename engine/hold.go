@@ -492,7 +492,7 @@ func (it *item) reset() (*item, error) {
 // reports whether it has done anything.
 func giveBackDue(s *shard, e *core, now int64, h uint64, key []byte) (any bool) {
 	for work := 0; work < returnWork && !s.closed; {
-		sp := table.Spot{Hash: table.Beside(h), Key: key}
+		sp := table.Spot{Hash: table.Beside(h), Key: key, Beside: true}
 		if s.table.Find(&sp); !sp.Found() || !hold.Set(s.table.State(&sp)).Due(now) {
 			return any
 		}
@@ -564,7 +564,7 @@ func (it *item) nextReturn() int64 {
 	if it.s.table.Besides() == 0 {
 		return math.MaxInt64
 	}
-	sp := table.Spot{Hash: table.Beside(it.Hash), Key: it.Key}
+	sp := table.Spot{Hash: table.Beside(it.Hash), Key: it.Key, Beside: true}
 	if it.s.table.Find(&sp); sp.Found() {
 		if next, ok := hold.Set(it.s.table.State(&sp)).Next(it.t.now); ok {
 			return next

@@ -79,11 +79,11 @@ type couple struct {
 	now         int64
 	key, beside table.Spot
 	set         hold.Set // empty for none
-	state       []byte   // of the key, for the limit that it is opened for
+	state       []byte   // of the key
 	known       hold.Entry
 }
 
-// find finds the record beside a key, and what is known of an id. The error errBehind leaves all to a step.
+// find finds a key, what is beside it, and what is known of an id. The error errBehind leaves all to a step.
 func (p *couple) find(s *shard, now int64, h uint64, key, id []byte) (known bool, err error) {
 	if s.waits.Any() && (s.waits.Find(key) != nil || s.waits.LastTurn(key) != nil) {
 		return false, errBehind
@@ -94,7 +94,15 @@ func (p *couple) find(s *shard, now int64, h uint64, key, id []byte) (known bool
 	p.s, p.now = s, s.clamp(now)
 	p.key.Hash, p.key.Key = h, key
 	p.beside.Hash, p.beside.Key, p.beside.Beside = table.Beside(h), key, true
-	if s.table.Find(&p.beside); !p.beside.Found() {
+	s.table.FindBoth(&p.key, &p.beside)
+	if p.key.Found() {
+		if p.state = s.table.KeyState(&p.key); table.Expires(p.key.Kind(), p.state) <= p.now {
+			s.table.Live(p.now, &p.key)
+			s.table.FindBoth(&p.key, &p.beside)
+			p.state = nil
+		}
+	}
+	if !p.beside.Found() {
 		return false, nil
 	}
 	if set := hold.Set(s.table.State(&p.beside)); table.Expires(limit.HOLDS, set) > p.now {
@@ -106,9 +114,11 @@ func (p *couple) find(s *shard, now int64, h uint64, key, id []byte) (known bool
 	return p.set.Find(p.now, id, &p.known), nil
 }
 
-// open finds the state of the key for a limit.
+// open has the state of the key be one for a limit.
 func (p *couple) open(l *limit.Limit) (err error) {
-	p.s.table.Live(p.now, &p.key)
+	if len(p.state) > 0 && len(p.state) <= limit.MaxState && p.key.Kind() == l.Algorithm.Kind() { // nearly always
+		return nil
+	}
 	if p.state, err = p.s.stateFor(&p.key, l); err == errBlock || len(p.state) > limit.MaxState {
 		return errBehind
 	}
@@ -225,9 +235,8 @@ func (p *couple) store(m table.Mark, next []byte, must, mustSet bool) error {
 		if err := s.store(p.now, &p.key, m, next, must); err != nil {
 			return err
 		}
-		if !stays { // other records may have moved
-			s.table.Find(&p.beside)
-			s.table.Find(&p.key)
+		if !stays { // records may have moved
+			s.table.FindBoth(&p.key, &p.beside)
 		}
 	}
 	if p.beside.Found() {

@@ -103,7 +103,7 @@ func (s *shard) stateOf(sp *table.Spot, kind limit.Kind) ([]byte, error) {
 		}
 		return nil, ErrWrongType
 	}
-	return s.table.State(sp), nil
+	return s.table.KeyState(sp), nil
 }
 
 // store keeps the state that an algorithm has made, unless an absent key would

@@ -99,8 +99,8 @@ func (w *Edit) put32(at int, n int) {
 // The errors are ErrLive and ErrKnown.
 func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 	switch {
-	case !s.Valid() && e.fits() && e.Forgotten() > now:
-		writeOne(w, nil, e, never)
+	case !s.Valid() && e.Forgotten() > now:
+		writeOne(w, e)
 		return nil
 	case s.compact() && addCompact(s, w, now, e):
 		return nil
@@ -170,11 +170,7 @@ func (s Set) over(at int) int64 { return int64(binary.LittleEndian.Uint64(s[at+u
 // Change makes w the edit that gives the entry e, which Find has returned, another status, Rest, Back and Amount.
 func (s Set) Change(w *Edit, now int64, e *Entry) {
 	if s.compact() {
-		if s.Valid() && isOne(s) {
-			writeOne(w, s, e, s.Void())
-		} else {
-			s.rewrite(w, now, &changes{instead: e, void: s.Void()})
-		}
+		changeCompact(s, w, e)
 		return
 	}
 	w.begin(s, e.Forgotten())
@@ -190,11 +186,19 @@ func (s Set) change(w *Edit, now int64, e *Entry) {
 	w.bytes = append(w.bytes, byte(e.Status))
 	w.put(e.at+statusAt, w.bytes[from:])
 	from = len(w.bytes)
-	w.bytes = binary.LittleEndian.AppendUint32(w.bytes, uint32(e.Rest))
-	w.bytes = binary.LittleEndian.AppendUint16(w.bytes, uint16(e.Rest>>32))
-	w.bytes = binary.LittleEndian.AppendUint64(w.bytes, uint64(e.Back))
-	w.bytes = binary.LittleEndian.AppendUint64(w.bytes, uint64(e.Amount))
+	var numbers [limitLenAt]byte
+	putNumbers(numbers[:], e)
+	w.bytes = append(w.bytes, numbers[restAt:]...)
 	w.put(e.at+restAt, w.bytes[from:])
+}
+
+// putNumbers writes Rest, Back and Amount to the bytes of an entry.
+func putNumbers(b []byte, e *Entry) {
+	b = b[:limitLenAt]
+	binary.LittleEndian.PutUint32(b[restAt:], uint32(e.Rest))
+	binary.LittleEndian.PutUint16(b[restAt+4:], uint16(e.Rest>>32))
+	binary.LittleEndian.PutUint64(b[backAt:], uint64(e.Back))
+	binary.LittleEndian.PutUint64(b[amountAt:], uint64(e.Amount))
 }
 
 // Due reports whether a hold is to go back at now.
@@ -350,11 +354,10 @@ func (s Set) Room(now int64, e *Entry, f *Full) error {
 
 // changes are what a set is written anew for.
 type changes struct {
-	more    *Entry         // comes at the end
-	instead *Entry         // takes the place of the one that is where it was read
-	back    func(e *Entry) // is called for those that go back
-	void    int64
-	seed    uint64 // of the index, if there is none yet
+	more *Entry         // comes at the end
+	back func(e *Entry) // is called for those that go back
+	void int64
+	seed uint64 // of the index, if there is none yet
 }
 
 // seedOf returns the seed of the index, 0 without one.
@@ -367,9 +370,6 @@ func seedOf(s Set) uint64 {
 
 // of makes the changes to an entry that is there.
 func (c *changes) of(now int64, e *Entry) {
-	if c.instead != nil && c.instead.at == e.at {
-		*e = *c.instead
-	}
 	if c.back != nil && e.Status == Returning && e.Until <= now {
 		c.back(e)
 		e.Status = Returned
@@ -412,7 +412,7 @@ func (s Set) rewrite(w *Edit, now int64, c *changes) {
 	if s.Valid() {
 		for from := s.walk(); from.nextKnown(now, &e); {
 			var raw []byte
-			if c.of(now, &e); c.back == nil && !from.compact {
+			if c.of(now, &e); c.back == nil {
 				raw = s[e.at : e.at+from.size]
 			}
 			n.add(&e, raw)

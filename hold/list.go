@@ -10,13 +10,14 @@ const MaxList = 1 << 16
 
 // MakeList makes w a list in place of s. Of e, all but ID and Limit count; text has at most MaxList bytes.
 func (s Set) MakeList(w *Edit, e Entry, text []byte) {
-	b := beginCompact(s, w, e.Forgotten(), isCompact, 0, 0)
-	for i := range len(text)/maxPiece + 1 {
-		piece := text[:min(len(text), maxPiece)]
+	b := beginCompact(w, never)
+	for i := range len(text)/MaxLimit + 1 {
+		piece := text[:min(len(text), MaxLimit)]
 		text = text[len(piece):]
 		e.ID, e.Limit = binary.BigEndian.AppendUint16(nil, uint16(i)), piece
-		b = appendCompact(b, &e, e.Forgotten(), nil, 0)
+		b = appendEntry(b, &e)
 	}
+	b.begin(e.Forgotten(), s)
 	w.whole(b)
 }
 

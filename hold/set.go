@@ -176,7 +176,7 @@ func (s Set) hash(id []byte) uint64 { return xxh3.HashSeed(id, binary.LittleEndi
 
 // read reads the entry at an offset; its size is 0 if there is none.
 func (s Set) read(at int, e *Entry) (size int) {
-	if at < setSize || len(s)-at < entrySize {
+	if at < headSize || len(s)-at < entrySize {
 		return 0
 	}
 	b := s[at:]
@@ -206,31 +206,22 @@ func appendEntry(b []byte, e *Entry) []byte {
 
 // A walk goes over the entries of a set that is Valid, in the order in which they came.
 type walk struct {
-	s       Set
-	at      int
-	compact bool
-	base    int64  // of a compact set
-	limit   []byte // the last entry's
-	size    int    // of the entry that nextKnown has found
-	status  Status // of it
+	s      Set
+	at     int
+	size   int    // of the entry that nextKnown has found
+	status Status // of it
 }
 
 func (s Set) walk() walk {
 	if s.compact() {
-		return walk{s: s, at: compactHead(s), compact: true, base: baseOf(s)}
+		return walk{s: s, at: compactHead(s)}
 	}
 	return walk{s: s, at: s.entries()}
 }
 
 // next reads the next entry. It returns false at the end, and before an entry that is damaged.
 func (w *walk) next(e *Entry) bool {
-	size := 0
-	if w.compact {
-		size = readCompact(w.s, w.at, w.base, w.limit, e)
-		w.limit = e.Limit
-	} else if w.at < len(w.s) {
-		size = w.s.read(w.at, e)
-	}
+	size := w.s.read(w.at, e)
 	w.at += size
 	return size > 0
 }
@@ -240,16 +231,6 @@ func (w *walk) nextKnown(now int64, e *Entry) bool {
 	var own Entry
 	if e == nil {
 		e = &own
-	}
-	for w.compact {
-		from := w.at
-		if !w.next(e) {
-			return false
-		}
-		if e.Forgotten() > now {
-			w.size, w.status = w.at-from, e.Status
-			return true
-		}
 	}
 	for len(w.s)-w.at >= entrySize {
 		b := w.s[w.at:]

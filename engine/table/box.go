@@ -77,7 +77,7 @@ func (b *boxes) state(r record) []byte {
 // boxed is state for a record whose state is in a box.
 func (b *boxes) boxed(r record) []byte { return b.states[boxOf(r)] }
 
-// expires returns when the record expires: see Expires.
+// expires returns when the state of a record expires: see Expires.
 func (b *boxes) expires(r record) int64 {
 	if r.isBoxed() {
 		return Expires(r.kind(), b.boxed(r))

@@ -176,7 +176,7 @@ func (s *segments) copyTo(g *segment, to func(h uint64) *segment) {
 		h := s.hash(r)
 		dst := to(h)
 		dst.addCopy(h, r)
-		dst.due = min(dst.due, s.expires(r))
+		dst.due = min(dst.due, s.due(r))
 	})
 }
 

@@ -27,15 +27,28 @@ import (
 //
 // A record has no expiry field: the state determines when it expires.
 //
+// The record of a key may also have what is known of the key's ids: see beside.go.
+//
 // A longer state has some slack behind it (see room), so that it can grow in
 // place for a while. The bytes that it no longer needs become a dead record
 // behind it. It takes them back when it grows again (see segment.fit).
+//
+// It has no more fields than the compiler keeps in registers.
 type record struct {
 	at   unsafe.Pointer
-	head int // bytes before the key
+	meta int // bytes before the key, and those beside the state << besideShift
 	klen int
 	slen int
 }
+
+// besideShift is the shift of the number of bytes beside the state.
+const besideShift = 8
+
+// head returns the number of bytes before the key.
+func (r record) head() int { return r.meta & (1<<besideShift - 1) }
+
+// blen returns the number of bytes of what is beside the state, behind it; 0 for nothing.
+func (r record) blen() int { return r.meta >> besideShift }
 
 const (
 	dead  = 0    // the algorithm of a dead record
@@ -62,9 +75,20 @@ func view(p unsafe.Pointer) record {
 	if k|s < 0x80 {
 		return record{p, minRecord, int(k), int(s)}
 	}
+	return viewLong(p)
+}
+
+// viewLong is view for a header of more than minRecord bytes.
+func viewLong(p unsafe.Pointer) record {
 	klen, n := getLength(unsafe.Add(p, markSize))
 	slen, m := getLength(unsafe.Add(p, markSize+n))
-	return record{p, markSize + n + m, klen, slen}
+	r := record{p, markSize + n + m, klen, slen}
+	if klen&joined != 0 {
+		r.klen &^= joined
+		blen, m := getLength(unsafe.Add(p, r.meta))
+		r.meta += m + blen<<besideShift
+	}
+	return r
 }
 
 // isOf reports whether the record at p belongs to key.
@@ -119,7 +143,7 @@ func (r record) setUse(m Mark) {
 }
 
 func (r record) key() []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(r.at, r.head)), r.klen)
+	return unsafe.Slice((*byte)(unsafe.Add(r.at, r.head())), r.klen)
 }
 
 // state returns the bytes that the record holds as its state. Its capacity is
@@ -135,10 +159,10 @@ func (r record) state() []byte {
 }
 
 // stateAt returns where the state begins.
-func (r record) stateAt() *byte { return (*byte)(unsafe.Add(r.at, r.head+r.klen)) }
+func (r record) stateAt() *byte { return (*byte)(unsafe.Add(r.at, r.head()+r.klen)) }
 
 // size returns the number of bytes that the record takes in its span.
-func (r record) size() int { return r.head + r.klen + room(r.slen) }
+func (r record) size() int { return r.head() + r.klen + room(r.slen+r.blen()) }
 
 // holds reports whether a state of n bytes fits exactly in the room of this
 // one.

@@ -58,7 +58,11 @@ func (c *Change) needs() int {
 	if c.State == nil || c.Grow {
 		return 0
 	}
-	if n := len(c.State); c.Found() {
+	n := len(c.State)
+	if c.Beside || c.Found() && c.r.blen() > 0 {
+		return c.needsJoint(n)
+	}
+	if c.Found() {
 		if r := c.r; r.isBoxed() && n > minBoxed || !r.isBoxed() && (r.holds(n) || r.cuts(n)) {
 			return 0
 		}

@@ -204,10 +204,12 @@ func (g *segment) fit(r record, n int) bool {
 	if r.holds(n) {
 		return true
 	}
-	if lengthLen(n) != lengthLen(r.slen) {
-		return false
-	}
-	size, need := r.size(), sizeOf(r.klen, n)
+	return lengthLen(n) == lengthLen(r.slen) && g.stretch(r, sizeOf(r.klen, n))
+}
+
+// stretch is fit for a record that is to have need bytes.
+func (g *segment) stretch(r record, need int) bool {
+	size := r.size()
 	off := int(uintptr(r.at) - uintptr(g.base))
 	free := 0
 	if need > size {

@@ -5,6 +5,8 @@ package table
 import (
 	"fmt"
 	"math"
+
+	"limitdb/limit"
 )
 
 // Check verifies the table and returns the bytes it uses. It panics if an
@@ -15,7 +17,7 @@ func (t *Table) Check() int {
 		panic(fmt.Sprintf("%d directory entries at depth %d", len(d.segs), d.depth))
 	}
 	sum := len(d.segs) * pointerBytes
-	keys, segments, deepest, boxes := 0, 0, 0, 0
+	keys, segments, deepest, boxes, beside, joint := 0, 0, 0, 0, 0, 0
 	place := t.shard << (PlaceBits - t.shardBits)
 	for i := 0; i < len(d.segs); {
 		g := d.segs[i].Load()
@@ -34,11 +36,14 @@ func (t *Table) Check() int {
 		if g.depth == d.depth {
 			deepest++
 		}
-		boxes += t.checkSegment(g)
+		boxes += t.checkSegment(g, &beside, &joint)
 		sum += segmentBytes + g.touched
 	}
 	if keys != t.n || segments != t.segments.count || deepest != d.deepest {
 		panic(fmt.Sprintf("%d keys, %d segments, %d deepest; counted %d, %d, %d", keys, segments, deepest, t.n, t.segments.count, d.deepest))
+	}
+	if beside != t.beside || joint != t.joint {
+		panic(fmt.Sprintf("%d records are beside keys', and %d are joint; counted %d and %d", beside, joint, t.beside, t.joint))
 	}
 	for _, state := range t.boxes.states {
 		sum += cap(state)
@@ -54,7 +59,7 @@ func (t *Table) Check() int {
 
 // checkSegment verifies a segment and returns how many of its states are in
 // boxes.
-func (t *Table) checkSegment(g *segment) (boxes int) {
+func (t *Table) checkSegment(g *segment, beside, joint *int) (boxes int) {
 	if g.base == nil {
 		if g.n != 0 || g.top != 0 || g.touched != 0 || g.lines != 0 {
 			panic(fmt.Sprintf("no span, but %+v", *g))
@@ -82,7 +87,12 @@ func (t *Table) checkSegment(g *segment) (boxes int) {
 		} else if r.slen > maxInline {
 			panic(fmt.Sprintf("%q has %d bytes of state in its record", r.key(), r.slen))
 		}
-		if t.expires(r) < g.due {
+		if r.blen() > 0 && r.kind() != limit.HOLDS {
+			*joint++
+		} else if r.kind() == limit.HOLDS {
+			*beside++
+		}
+		if t.due(r) < g.due {
 			panic(fmt.Sprintf("%q expires before due", r.key()))
 		}
 		h := t.hash(r)

@@ -118,7 +118,12 @@ func (t *Table) cull(now int64, g *segment) int {
 	}
 	dropped, due := 0, int64(math.MaxInt64)
 	g.each(func(r record) {
-		expires := t.expires(r)
+		expires := t.due(r)
+		if expires <= now && r.blen() > 0 {
+			if expires = t.cullJoint(now, g, r); expires > now {
+				dropped++
+			}
+		}
 		if expires > now {
 			due = min(due, expires)
 			return

@@ -82,8 +82,9 @@ type Table struct {
 	segments
 	owner *Owner
 	n     int // records
-	// beside is how many of them are beside a key's.
-	beside int
+	// beside is how many of them are beside a key's, and joint how many keys' have what is beside them.
+	beside, joint int
+	parts         []byte // scratch of compose
 
 	expired, evicted, evictedDenied, forgiven uint64
 	ranked                                    uint64 // keys looked at by evict
@@ -149,7 +150,7 @@ func (t *Table) reset() {
 	d.segs[0].Store(t.empty(0, t.shard<<width))
 	t.dir.Store(d)
 	t.arena.budget.add(pointerBytes)
-	t.n, t.beside = 0, 0
+	t.n, t.beside, t.joint = 0, 0, 0
 }
 
 // Flush forgets all keys. It sets their memory aside for the arena to free.
@@ -238,7 +239,12 @@ func (sp *Spot) Found() bool { return sp.slot != nil }
 func (sp *Spot) Forget() { sp.slot = nil }
 
 // Kind returns the kind of the key's state.
-func (sp *Spot) Kind() limit.Kind { return sp.r.kind() }
+func (sp *Spot) Kind() limit.Kind {
+	if sp.Beside {
+		return limit.HOLDS
+	}
+	return sp.r.kind()
+}
 
 // Boxed reports whether the state is a long one, in a box.
 func (sp *Spot) Boxed() bool { return sp.r.isBoxed() }
@@ -258,7 +264,15 @@ func (sp *Spot) Use(m Mark) { sp.r.setUse(m) }
 
 // State returns the state of a key that is there. Its capacity is the room for a
 // state written over it.
-func (t *Table) State(sp *Spot) []byte { return t.state(sp.r) }
+func (t *Table) State(sp *Spot) []byte {
+	if sp.Beside && sp.r.blen() > 0 {
+		return sp.r.beside()
+	}
+	return t.state(sp.r)
+}
+
+// KeyState is State for a spot that is not Beside. It is short, so that decisions include it.
+func (t *Table) KeyState(sp *Spot) []byte { return t.state(sp.r) }
 
 // Find looks for the key of a spot that has only its key and hash, and
 // completes the spot.
@@ -266,6 +280,8 @@ func (t *Table) Find(sp *Spot) {
 	sp.g = t.lookup(sp.Hash)
 	if sp.slot = sp.g.find(sp.Hash, sp.Key); sp.slot != nil {
 		sp.r = sp.g.record(sp.slot)
+	} else if sp.Beside {
+		t.findJoint(sp)
 	}
 }
 
@@ -306,7 +322,14 @@ func (t *Table) info(r record) Info {
 // Live finds a key. If the key has expired at now, Live drops it.
 func (t *Table) Live(now int64, sp *Spot) {
 	t.Find(sp)
-	if sp.slot != nil && t.expires(sp.r) <= now {
+	if sp.slot == nil {
+		return
+	}
+	expires := t.expires(sp.r)
+	if sp.Beside && sp.r.blen() > 0 {
+		expires = Expires(limit.HOLDS, sp.r.beside())
+	}
+	if expires <= now {
 		t.Remove(sp)
 		t.expired++
 		sp.slot = nil
@@ -397,7 +420,10 @@ func (t *Table) add(g *segment, h uint64, key []byte, m Mark, state, content []b
 // nothing has changed, except that a state that was written in place and cannot be
 // kept is forgotten.
 func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error {
-	if sp.slot == nil {
+	if sp.slot == nil || sp.Beside {
+		if sp.Beside {
+			return t.putBeside(now, sp, m, state, must)
+		}
 		return t.insert(now, sp, m, state, must)
 	}
 	g, r := sp.g, sp.r
@@ -411,6 +437,9 @@ func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error 
 		}
 		t.expects(g, Expires(m.Kind(), state))
 		return nil
+	}
+	if r.blen() > 0 {
+		return t.putJoint(now, sp, m, state, must)
 	}
 	if len(state) <= maxInline && g.fit(r, len(state)) {
 		r.setMark(m)
@@ -471,19 +500,30 @@ func (t *Table) updateBox(now int64, sp *Spot, m Mark, state []byte, must bool) 
 	return nil
 }
 
-// Remove drops a key that is there.
+// Remove drops a key that is there, or what is beside one.
 func (t *Table) Remove(sp *Spot) {
-	t.drop(sp)
+	switch {
+	case sp.r.blen() == 0 || sp.r.kind() == limit.HOLDS:
+		t.drop(sp)
+	case sp.Beside:
+		t.cut(sp.g, sp.r)
+	default:
+		t.leave(sp)
+		return
+	}
 	t.compact(sp.g)
 }
 
-// drop is Remove without compact.
+// drop drops a record.
 func (t *Table) drop(sp *Spot) {
 	if sp.r.isBoxed() {
 		t.unbox(boxOf(sp.r))
 	}
-	if sp.Kind() == limit.HOLDS {
+	switch {
+	case sp.r.kind() == limit.HOLDS:
 		t.beside--
+	case sp.r.blen() > 0:
+		t.joint--
 	}
 	sp.g.drop(sp.Hash, sp.slot)
 	t.n--

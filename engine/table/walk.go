@@ -41,8 +41,13 @@ func (t *Table) Copy(now int64, cursor uint64, set func(kind limit.Kind, key, st
 	g.each(func(r record) {
 		if r.isBoxed() {
 			boxes = append(boxes, Spot{Hash: t.hash(r), Key: append([]byte(nil), r.key()...)})
-		} else if state := r.state(); Expires(r.kind(), state) > now {
-			set(r.kind(), r.key(), state)
+		} else if state := r.state(); r.kind() != limit.HOLDS || r.blen() == 0 {
+			if Expires(r.kind(), state) > now {
+				set(r.kind(), r.key(), state)
+			}
+		}
+		if r.blen() > 0 && Expires(limit.HOLDS, r.beside()) > now {
+			set(limit.HOLDS, r.key(), r.beside())
 		}
 	})
 	return boxes, g.end()
