@@ -14,9 +14,9 @@ import (
 
 // Holds: an estimate is taken now and settled later.
 //
-// What is known of a key's ids is a record of its own beside that of the key: a hold.Set. It has
+// What is known of a key's ids is a state of its own beside that of the key: a hold.Set. It has
 // the key's bytes, and its hash but for one bit of the tag, so it is in the same shard, and one step changes both.
-// A key with such a record is not evicted.
+// A key with such a state is not evicted. The table may keep both in one record, which nobody else notices.
 //
 // An estimate that goes back when its time is over goes back before anything else is decided on its
 // key: when a step locks the shard and the set says that some is due, a step within it gives

@@ -54,6 +54,26 @@ func (m *besideModel) same(t *rapid.T, keys int) {
 	if joint != m.t.joint || m.t.Besides() != len(m.beside) || m.t.Stats().Keys != len(m.want) {
 		t.Fatalf("%d joint, counted %d; %d beside, want %d; %d keys, want %d", joint, m.t.joint, m.t.Besides(), len(m.beside), m.t.Stats().Keys, len(m.want))
 	}
+	walked := [2]map[string]int64{{}, {}}
+	for cursor := uint64(0); ; {
+		_, cursor = m.t.Walk(math.MinInt64, cursor, 100, func(key []byte, info Info) {
+			of := walked[0]
+			if info.Kind == limit.HOLDS {
+				of = walked[1]
+			}
+			of[string(key)] = info.Expires
+		})
+		if cursor == 0 {
+			break
+		}
+	}
+	for i, want := range []map[string][]byte{m.want, m.beside} {
+		for k, state := range want {
+			if got, ok := walked[i][k]; !ok || got != Expires(limit.GCRA.Kind(), state) || len(walked[i]) != len(want) {
+				t.Fatalf("a walk finds %v, want %s and %d others", walked[i], k, len(want)-1)
+			}
+		}
+	}
 	copied := [2]map[string][]byte{{}, {}}
 	boxes, _ := m.t.Copy(math.MinInt64, 0, func(kind limit.Kind, key, state []byte) {
 		of := copied[0]

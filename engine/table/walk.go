@@ -22,7 +22,12 @@ func (t *Table) Walk(now int64, cursor uint64, count int, visit func(key []byte,
 	to := min(g.lines, from+uint64(count+fill-1)/fill)
 	for b := from; b < to; b++ {
 		g.eachOf(b, t.seed, func(r record) {
-			if info := t.info(r); info.Expires > now {
+			if r.blen() > 0 {
+				if expires := Expires(limit.HOLDS, r.beside()); expires > now {
+					visit(r.key(), Info{Kind: limit.HOLDS, Expires: expires, Bytes: int64(r.blen())})
+				}
+			}
+			if info := t.info(r); info.Expires > now && (info.Kind != limit.HOLDS || r.blen() == 0) {
 				visit(r.key(), info)
 			}
 		})
