@@ -30,13 +30,13 @@ func (s Set) compact() bool { return len(s) > formAt && s[formAt]&isCompact != 0
 func compactHead(s Set) int { return formAt + 1 + 4*int(s[formAt]&hasVoid) }
 
 // sizeAt returns the size of the entry at an offset, of which entrySize bytes are there.
-func (s Set) sizeAt(at int) int {
+func sizeAt(s Set, at int) int {
 	b := s[at : at+entrySize : at+entrySize]
 	return entrySize + int(b[idAt]) + int(b[limitLenAt])
 }
 
 // forgottenAt is Forgotten of that entry.
-func (s Set) forgottenAt(at int) int64 {
+func forgottenAt(s Set, at int) int64 {
 	b := s[at : at+entrySize : at+entrySize]
 	until, rest := int64(binary.LittleEndian.Uint64(b[untilAt:])), int64(binary.LittleEndian.Uint64(b[restAt:]))<<16>>16
 	forgotten := until + rest
@@ -51,7 +51,7 @@ func (s Set) forgottenAt(at int) int64 {
 
 // findCompact finds an id, known or not.
 func findCompact(s Set, id []byte, e *Entry) (ok bool) {
-	for at := compactHead(s); len(s)-at >= entrySize; at += s.sizeAt(at) {
+	for at := compactHead(s); len(s)-at >= entrySize; at += sizeAt(s, at) {
 		from := at + entrySize
 		if to := from + len(id); int(s[at+idAt]) == len(id) && to <= len(s) && string(s[from:to]) == string(id) {
 			return s.read(at, e) > 0
@@ -63,8 +63,8 @@ func findCompact(s Set, id []byte, e *Entry) (ok bool) {
 // addCompact is Add for a compact set in which no entry is to be dropped. It reports whether there is one.
 func addCompact(s Set, w *Edit, now int64, e *Entry) bool {
 	n, at, expires := 0, compactHead(s), e.Forgotten()
-	for ; len(s)-at >= entrySize; at += s.sizeAt(at) {
-		over := s.forgottenAt(at)
+	for ; len(s)-at >= entrySize; at += sizeAt(s, at) {
+		over := forgottenAt(s, at)
 		if n++; over <= now {
 			return false
 		}
@@ -77,7 +77,7 @@ func addCompact(s Set, w *Edit, now int64, e *Entry) bool {
 	if e.Status == Returning {
 		b[formAt] |= returning
 	}
-	b.begin(expires, s)
+	begin(b, expires, s)
 	w.whole(b)
 	return true
 }
@@ -88,15 +88,15 @@ func changeCompact(s Set, w *Edit, e *Entry) {
 	b[e.at+statusAt] = byte(e.Status)
 	putNumbers(b[e.at:], e)
 	expires := int64(never)
-	for at := compactHead(b); len(b)-at >= entrySize; at += b.sizeAt(at) {
-		expires = max(expires, b.forgottenAt(at))
+	for at := compactHead(b); len(b)-at >= entrySize; at += sizeAt(b, at) {
+		expires = max(expires, forgottenAt(b, at))
 	}
-	b.begin(expires, s)
+	begin(b, expires, s)
 	w.whole(b)
 }
 
 // begin gives a set that comes from another its head.
-func (s Set) begin(expires int64, from Set) {
+func begin(s Set, expires int64, from Set) {
 	binary.LittleEndian.PutUint64(s, uint64(expires))
 	binary.LittleEndian.PutUint32(s[headSize-4:], revisionOf(from)+1)
 }
@@ -116,7 +116,7 @@ func writeOne(w *Edit, e *Entry) {
 	if e.Status == Returning {
 		b[formAt] |= returning
 	}
-	Set(b).begin(e.Forgotten(), nil)
+	begin(b, e.Forgotten(), nil)
 	w.whole(b)
 }
 
@@ -158,7 +158,7 @@ func rewriteCompact(s Set, w *Edit, now int64, c *changes) bool {
 		w.whole(nil)
 		return true
 	}
-	b.begin(expires, s)
+	begin(b, expires, s)
 	w.whole(b)
 	return true
 }

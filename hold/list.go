@@ -17,7 +17,7 @@ func (s Set) MakeList(w *Edit, e Entry, text []byte) {
 		e.ID, e.Limit = binary.BigEndian.AppendUint16(nil, uint16(i)), piece
 		b = appendEntry(b, &e)
 	}
-	b.begin(e.Forgotten(), s)
+	begin(b, e.Forgotten(), s)
 	w.whole(b)
 }
 

@@ -73,7 +73,7 @@ func writeJoint(p unsafe.Pointer, m Mark, key []byte, slen int, states []byte) {
 }
 
 // findJoint completes the spot of what is beside a key, if that is in the key's record.
-func (t *Table) findJoint(sp *Spot) {
+func findJoint(t *Table, sp *Spot) {
 	if t.joint == 0 {
 		return
 	}
@@ -110,7 +110,7 @@ func (b *boxes) due(r record) int64 {
 }
 
 // putBeside is Put for what is beside a key.
-func (t *Table) putBeside(now int64, sp *Spot, m Mark, state []byte, must bool) error {
+func putBeside(t *Table, now int64, sp *Spot, m Mark, state []byte, must bool) error {
 	inKey := sp.slot != nil && sp.r.blen() > 0 && sp.r.kind() != limit.HOLDS
 	if inKey && sp.r.blen() == len(state) {
 		copy(sp.r.beside(), state)
@@ -125,9 +125,9 @@ func (t *Table) putBeside(now int64, sp *Spot, m Mark, state []byte, must bool) 
 	}
 	switch {
 	case key.slot != nil && key.r.joins() && len(state) > 0 && len(state) <= maxBeside:
-		return t.join(now, sp, &key, state, must)
+		return join(t, now, sp, &key, state, must)
 	case inKey:
-		return t.part(now, &key, m, state, must)
+		return part(t, now, &key, m, state, must)
 	case sp.slot == nil || sp.r.blen() == 0:
 		sp.Beside = false // it is a record as any other
 		err := t.Put(now, sp, m, state, must)
@@ -142,8 +142,8 @@ func (t *Table) putBeside(now int64, sp *Spot, m Mark, state []byte, must bool) 
 }
 
 // join gives a key a joint record with a state beside its own, and drops the record that has had that.
-func (t *Table) join(now int64, sp, key *Spot, state []byte, must bool) error {
-	if err := t.compose(now, key, key.r.mark(), key.r.state(), state, must); err != nil {
+func join(t *Table, now int64, sp, key *Spot, state []byte, must bool) error {
+	if err := compose(t, now, key, key.r.mark(), key.r.state(), state, must); err != nil {
 		return err
 	}
 	if t.beside > 0 {
@@ -155,24 +155,24 @@ func (t *Table) join(now int64, sp, key *Spot, state []byte, must bool) error {
 }
 
 // part gives what is beside a key, in its record, a record of its own with a state. Errors are those of Put.
-func (t *Table) part(now int64, key *Spot, m Mark, state []byte, must bool) error {
+func part(t *Table, now int64, key *Spot, m Mark, state []byte, must bool) error {
 	own := Spot{Hash: Beside(key.Hash), Key: key.Key}
 	key.r.pin(true)
 	err := t.insert(now, &own, m, state, must)
 	t.Find(key)
 	if key.r.pin(false); err == nil {
-		t.cut(key.g, key.r)
+		cut(t, key.g, key.r)
 	}
 	return err
 }
 
 // putJoint is put for a key whose record is joint, and whose state has another length.
-func (t *Table) putJoint(now int64, sp *Spot, m Mark, state []byte, must bool) error {
+func putJoint(t *Table, now int64, sp *Spot, m Mark, state []byte, must bool) error {
 	if len(state) <= maxJointState {
-		return t.compose(now, sp, m, state, sp.r.beside(), must || len(state) <= sp.r.slen)
+		return compose(t, now, sp, m, state, sp.r.beside(), must || len(state) <= sp.r.slen)
 	}
 	state, beside := append([]byte(nil), state...), append([]byte(nil), sp.r.beside()...)
-	if err := t.part(now, sp, Unknown(limit.HOLDS), beside, must); err != nil {
+	if err := part(t, now, sp, Unknown(limit.HOLDS), beside, must); err != nil {
 		return err
 	}
 	t.Find(sp)
@@ -180,7 +180,7 @@ func (t *Table) putJoint(now int64, sp *Spot, m Mark, state []byte, must bool) e
 }
 
 // compose makes the record of a key that is there a joint one, or gives it other states. Errors are those of Put.
-func (t *Table) compose(now int64, sp *Spot, m Mark, state, beside []byte, must bool) error {
+func compose(t *Table, now int64, sp *Spot, m Mark, state, beside []byte, must bool) error {
 	m &^= pinned
 	states := append(append(t.parts[:0], state...), beside...)
 	t.parts = states
@@ -216,7 +216,7 @@ func (t *Table) compose(now int64, sp *Spot, m Mark, state, beside []byte, must 
 }
 
 // cut removes what is beside the key in a joint record.
-func (t *Table) cut(g *segment, r record) {
+func cut(t *Table, g *segment, r record) {
 	need := sizeOf(r.klen, r.slen)
 	n := markSize + putLength(unsafe.Add(r.at, markSize), r.klen)
 	n += putLength(unsafe.Add(r.at, n), r.slen)
@@ -230,7 +230,7 @@ func (t *Table) cut(g *segment, r record) {
 }
 
 // leave removes the key of a joint record. What is beside it stays.
-func (t *Table) leave(sp *Spot) {
+func leave(t *Table, sp *Spot) {
 	sp.r.setMark(Unknown(limit.HOLDS))
 	*sp.slot ^= 1 << spanBits // its tag is that of Beside
 	t.joint--
@@ -240,7 +240,7 @@ func (t *Table) leave(sp *Spot) {
 
 // cullJoint drops what has expired of a joint record, of which some has. It returns when the rest expires, or a time that is not after
 // now if all has: then it has dropped nothing.
-func (t *Table) cullJoint(now int64, g *segment, r record) int64 {
+func cullJoint(t *Table, now int64, g *segment, r record) int64 {
 	beside := Expires(limit.HOLDS, r.beside())
 	if r.kind() == limit.HOLDS {
 		return beside
@@ -249,10 +249,10 @@ func (t *Table) cullJoint(now int64, g *segment, r record) int64 {
 	switch {
 	case beside > now:
 		h := t.hash(r)
-		t.leave(&Spot{Hash: h, g: g, slot: g.find(h, r.key()), r: r})
+		leave(t, &Spot{Hash: h, g: g, slot: g.find(h, r.key()), r: r})
 		return beside
 	case state > now:
-		t.cut(g, r)
+		cut(t, g, r)
 		return state
 	}
 	return math.MinInt64

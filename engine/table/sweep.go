@@ -120,7 +120,7 @@ func (t *Table) cull(now int64, g *segment) int {
 	g.each(func(r record) {
 		expires := t.due(r)
 		if expires <= now && r.blen() > 0 {
-			if expires = t.cullJoint(now, g, r); expires > now {
+			if expires = cullJoint(t, now, g, r); expires > now {
 				dropped++
 			}
 		}

@@ -281,7 +281,7 @@ func (t *Table) Find(sp *Spot) {
 	if sp.slot = sp.g.find(sp.Hash, sp.Key); sp.slot != nil {
 		sp.r = sp.g.record(sp.slot)
 	} else if sp.Beside {
-		t.findJoint(sp)
+		findJoint(t, sp)
 	}
 }
 
@@ -422,7 +422,7 @@ func (t *Table) add(g *segment, h uint64, key []byte, m Mark, state, content []b
 func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error {
 	if sp.slot == nil || sp.Beside {
 		if sp.Beside {
-			return t.putBeside(now, sp, m, state, must)
+			return putBeside(t, now, sp, m, state, must)
 		}
 		return t.insert(now, sp, m, state, must)
 	}
@@ -439,7 +439,7 @@ func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error 
 		return nil
 	}
 	if r.blen() > 0 {
-		return t.putJoint(now, sp, m, state, must)
+		return putJoint(t, now, sp, m, state, must)
 	}
 	if len(state) <= maxInline && g.fit(r, len(state)) {
 		r.setMark(m)
@@ -506,9 +506,9 @@ func (t *Table) Remove(sp *Spot) {
 	case sp.r.blen() == 0 || sp.r.kind() == limit.HOLDS:
 		t.drop(sp)
 	case sp.Beside:
-		t.cut(sp.g, sp.r)
+		cut(t, sp.g, sp.r)
 	default:
-		t.leave(sp)
+		leave(t, sp)
 		return
 	}
 	t.compact(sp.g)
