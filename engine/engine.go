@@ -83,6 +83,8 @@ type core struct {
 
 	// sweepAt is the place on the line where the next Sweep continues.
 	sweepAt atomic.Uint64
+	// goneBack is told of estimates that go back when their time is over; nil: nobody is.
+	goneBack func(*GoneBack)
 	// barrenUntil is when reclaim may look for expired keys again.
 	barrenUntil atomic.Int64
 	squeezing   squeezing
@@ -126,3 +128,15 @@ func (e *core) eachShard(fn func(s *shard)) {
 func (e *core) shardAt(cursor uint64) *shard {
 	return &e.shards[cursor>>(table.PlaceBits-e.shardBits)]
 }
+
+// GoneBack is an estimate that has gone back because its time was over.
+type GoneBack struct {
+	Now      int64 // in Unix ns
+	Key, ID  []byte
+	Estimate int64 // what was held
+	Returned int64 // how much of it still counted
+}
+
+// TellGoneBack has fn told of each estimate that goes back because its time is over. It is called under the lock of a shard, so fn must not
+// use the engine, nor keep the key. Call TellGoneBack before the first decision.
+func (e *Engine) TellGoneBack(fn func(*GoneBack)) { e.goneBack = fn }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"math"
@@ -533,6 +534,7 @@ func giveBackFirst(t *Txn) error {
 	var l limit.Limit
 	var d limit.Decision
 	void := set.Void()
+	var told []GoneBack
 	long := len(t.items[0].State) > longState
 	set.Return(&t.holds, t.now, long, func(e *hold.Entry) {
 		it, back := &t.items[0], int64(0)
@@ -550,13 +552,21 @@ func giveBackFirst(t *Txn) error {
 			}
 			t.e.buffers.put(buf, next)
 		}
+		if t.e.goneBack != nil {
+			told = append(told, GoneBack{t.now, t.items[0].Key, bytes.Clone(e.ID), e.Amount, back})
+		}
 		e.Back, e.Amount = e.Amount, e.Amount-back
 	})
 	if err := editSet(t, beside, &t.holds, true); err != nil {
 		return err
 	}
-	_, err = t.commit()
-	return err
+	if _, err = t.commit(); err != nil {
+		return err
+	}
+	for i := range told {
+		t.e.goneBack(&told[i])
+	}
+	return nil
 }
 
 // nextReturn returns when something of the item's key is to go back, or math.MaxInt64.

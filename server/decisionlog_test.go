@@ -4,9 +4,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"limitdb/engine"
 	"limitdb/internal/decisionlog"
 )
 
@@ -92,6 +94,16 @@ func TestSettlementsAreLogged(t *testing.T) {
 	}
 	c.steps(ts, [2]string{"+15s", ""})
 	c.raw(string(encode("RL.COMMIT", "p", "ID", "i"))) // its time was over, and the estimate is charged
+	for _, words := range []string{
+		"RL.HOLD q FIXED 10/d FIRST COST 7 TTL 10s ID j ONEXPIRE return", "RL.HOLD q FIXED 10/d FIRST COST 2 TTL 10s ID k",
+		"RL.HOLD r FIXED 10/5s FIRST COST 7 TTL 10s ID l ONEXPIRE return", "RL.CHECK llm 2 tenant b tokens 300 HOLD 10s ID m ONEXPIRE return",
+	} {
+		c.raw(string(encode(strings.Fields(words)...)))
+	}
+	c.steps(ts, [2]string{"+15s", ""})
+	for _, words := range []string{"RL.HOLDS q", "RL.HOLDS q", "RL.TAKE r FIXED 10/5s FIRST", "RL.CHECK llm 2 tenant b tokens 1"} {
+		c.raw(string(encode(strings.Fields(words)...)))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	log.Run(ctx)
@@ -117,9 +129,61 @@ func TestSettlementsAreLogged(t *testing.T) {
 "cancel","id":"g","estimate":400,"actual":0,"charged":-400,"over":0,"rule":"llm/tokens"}
 "cancel","id":"g","estimate":1,"actual":0,"charged":-1,"over":0,"rule":"llm/requests"}
 "commit","id":"h","estimate":7,"actual":1,"charged":-6,"over":0}
+"return","id":"i","estimate":7,"actual":0,"charged":-7,"over":0}
 "commit","id":"i","estimate":7,"actual":7,"charged":7,"over":0}
+"return","id":"j","estimate":7,"actual":0,"charged":-7,"over":0}
+"return","id":"l","estimate":7,"actual":0,"charged":0,"over":0}
+"return","id":"m","estimate":300,"actual":0,"charged":-300,"over":0,"rule":"llm/tokens"}
+"return","id":"m","estimate":1,"actual":0,"charged":-1,"over":0,"rule":"llm/requests"}
 `
-	if got.String() != want {
+	if line := `"key":"q","cost":2,"limited":false,"limit":10,"remaining":1,"held":"k","until":1600000025000000000,"on_expire":"keep"}`; !strings.Contains(string(text), line) {
+		t.Errorf("no %s in\n%s", line, text)
+	}
+	if n := strings.Count(string(text), `"held":"g","until":`); n != 2 { // of two rules
+		t.Errorf("the hold of a check is in %d lines", n)
+	}
+	for _, id := range []string{"d", "h", "m"} {
+		if !strings.Contains(string(text), `"held":"`+id+`","until":`) {
+			t.Errorf("no decision has the hold %s", id)
+		}
+	}
+
+	if sorted(got.String()) != sorted(want) { // the keys of a step have their turns by their hashes
 		t.Errorf("got\n%swant\n%s", got.String(), want)
+	}
+}
+
+// sorted sorts the lines of a text.
+func sorted(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// A node that begins to lead gives back what is due, and logs it.
+func TestReturnsAreLoggedByWhoLeads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	log, err := decisionlog.Open(decisionlog.Options{Path: path, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := newTestServer(t)
+	ts.parts.Decisions = log
+	next := engine.New(engine.Options{Seed: 1})
+	defer next.Close()
+	ts.group.Follow()
+	ts.group.Lead(next, 0)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"RL.HOLD k FIXED 10/h FIRST COST 4 TTL 10s ID a ONEXPIRE return", "[0 10 6 -1 3600000]"},
+		[2]string{"+11s", ""},
+		[2]string{"RL.PEEK k FIXED 10/h FIRST", "[0 10 9 -1 3600000]"},
+	)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	log.Run(ctx)
+	text, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(text), `"settled":"return","id":"a","estimate":4,"actual":0,"charged":-4,`) != 1 {
+		t.Errorf("%v\n%s", err, text)
 	}
 }

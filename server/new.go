@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"unsafe"
 
+	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/resp"
 	"limitdb/script"
@@ -20,6 +21,7 @@ import (
 	"limitdb/server/guests"
 	"limitdb/server/handler"
 	"limitdb/server/history"
+	"limitdb/server/limits"
 	"limitdb/server/memory"
 	"limitdb/server/pubsub"
 	"limitdb/server/redact"
@@ -82,6 +84,10 @@ func New(o Options) *Server {
 	srv.history.Checks = func() []history.Checks { return checkTimes(srv) }
 	srv.slowlog.Settings, srv.latency.Settings = o.Settings, o.Settings
 	srv.latency.Commands = func() []stats.Command { return srv.base.Commands(srv.table.Totals(srv.counts)) }
+	for _, g := range srv.every {
+		g.GoneBack = func(b *engine.GoneBack) { limits.NoteGoneBack(srv.parts.Decisions, b) }
+		g.Engine.Load().TellGoneBack(g.GoneBack)
+	}
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
 	srv.counts = stats.NewCounters(lanes, len(srv.table.All))
 	srv.monitors.Changed = func(any bool) { srv.setSpecial(specialMonitor, any) }

@@ -152,6 +152,7 @@ func TestSettlementsAreNoRequests(t *testing.T) {
 	const trace = `{"time":1,"key":"a","cost":5,"limited":false}
 {"time":2,"key":"a","settled":"commit","id":"i","estimate":5,"actual":3,"charged":-2,"over":0}
 {"time":3,"key":"a","settled":"yes"}
+{"time":3,"key":"a","settled":"return","id":"k","estimate":5,"actual":0,"charged":-5,"over":0}
 {"time":4,"key":"a","settled":"cancel","id":"j","estimate":5,"actual":0,"charged":-5,"over":0}
 `
 	lines, err := NewTrace(strings.NewReader(trace), TraceOptions{})

@@ -46,7 +46,7 @@ func (p *jsonParser) parse(line []byte, req *Request) error {
 	if err := json.Unmarshal(line, &members); err != nil || members == nil {
 		return errJSON
 	}
-	if how, there := members["settled"]; there && (string(how) == `"commit"` || string(how) == `"cancel"`) {
+	if how, there := members["settled"]; there && (string(how) == `"commit"` || string(how) == `"cancel"` || string(how) == `"return"`) {
 		return errSettled
 	}
 	var time []byte

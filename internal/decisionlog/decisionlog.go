@@ -43,6 +43,10 @@ type Decision struct {
 	Limit, Remaining int64
 	// Rule is the rule whose limit was asked, as namespace/name; "" for a limit that came with the request.
 	Rule string
+	// Held is the id under which the cost is held, nil if it is not, Until when its time is over, in Unix ns, and Returns whether it goes back then.
+	Held    []byte
+	Until   int64
+	Returns bool
 }
 
 // Log is a file of decisions. Any goroutine may call its methods, except Run.
@@ -128,14 +132,26 @@ func (l *Log) Offer(d *Decision) {
 	l.offer(d.line())
 }
 
+// How says what has become of a hold.
+type How uint8
+
+// What becomes of a hold.
+const (
+	Committed How = iota
+	Cancelled
+	GoneBack // because its time was over; a commit may follow
+)
+
+func (h How) String() string { return [...]string{"commit", "cancel", "return"}[h] }
+
 // Settlement is the settlement of a hold, to log.
 type Settlement struct {
 	// Time is in Unix ns.
 	Time int64
 	// Key identifies the caller, and ID the hold.
 	Key, ID []byte
-	// Cancels reports whether it was cancelled, and not committed.
-	Cancels bool
+	// How is what has become of it.
+	How How
 	// Estimate is what was held, and Actual what it has cost.
 	Estimate, Actual int64
 	// Charged is how much more was taken in the end, or less than 0 for what went back, and Over how much of that was beyond the limit.
@@ -246,11 +262,7 @@ func (s *Settlement) line() []byte {
 	b = strconv.AppendInt(b, s.Time, 10)
 	b = append(b, `,"key":`...)
 	b = linefile.AppendString(b, s.Key)
-	if b = append(b, `,"settled":`...); s.Cancels {
-		b = append(b, `"cancel","id":`...)
-	} else {
-		b = append(b, `"commit","id":`...)
-	}
+	b = append(append(append(b, `,"settled":"`...), s.How.String()...), `","id":`...)
 	b = linefile.AppendString(b, s.ID)
 	for _, of := range [...]struct {
 		name string
@@ -281,6 +293,18 @@ func (d *Decision) line() []byte {
 	b = strconv.AppendInt(b, d.Limit, 10)
 	b = append(b, `,"remaining":`...)
 	b = strconv.AppendInt(b, d.Remaining, 10)
+	if d.Held != nil {
+		b = append(b, `,"held":`...)
+		b = linefile.AppendString(b, d.Held)
+		b = append(b, `,"until":`...)
+		b = strconv.AppendInt(b, d.Until, 10)
+		b = append(b, `,"on_expire":"`...)
+		if d.Returns {
+			b = append(b, `return"`...)
+		} else {
+			b = append(b, `keep"`...)
+		}
+	}
 	if d.Rule != "" {
 		b = append(b, `,"rule":`...)
 		b = linefile.AppendString(b, []byte(d.Rule))

@@ -39,7 +39,7 @@ func TestLines(t *testing.T) {
 	l.Offer(&Decision{Time: 1_600_000_000_000_000_001, Key: []byte("user:1"), Cost: 1, Limit: 10, Remaining: 9})
 	l.Offer(&Decision{Time: 2, Key: []byte("a\"\\\n\xffü"), Cost: 3, Limited: true, Rule: "r"})
 	l.Settle(&Settlement{Time: 3, Key: []byte("user:1"), ID: []byte("a\xff"), Estimate: 9, Actual: 4, Charged: -5, Rule: "n/r"})
-	l.Settle(&Settlement{Time: 4, Key: []byte("user:1"), ID: []byte("b"), Cancels: true, Estimate: 9, Charged: -9})
+	l.Settle(&Settlement{Time: 4, Key: []byte("user:1"), ID: []byte("b"), How: Cancelled, Estimate: 9, Charged: -9})
 	end()
 	want := `{"time":1600000000000000001,"key":"user:1","cost":1,"limited":false,"limit":10,"remaining":9}` + "\n" +
 		`{"time":2,"key":"a\"\\\\\u000a\\xffü","cost":3,"limited":true,"limit":0,"remaining":0,"rule":"r"}` + "\n" +

@@ -21,6 +21,8 @@ type Group struct {
 	Keeper      durable.Keeper
 	Replication *cluster.Replication // nil: the server stands alone
 	Clock       Clock                // the process's
+	// GoneBack is told of the estimates that go back when their time is over: see engine.TellGoneBack. It is set before any decision; nil: nobody is.
+	GoneBack func(*engine.GoneBack)
 	// Sweeps and Rings are the pulses of the goroutines that expire the group's keys and wake those who wait.
 	Sweeps, Rings pulse.Pulse
 
@@ -59,6 +61,7 @@ func (g *Group) Behind() int64 { return g.Clock.Behind() - g.Ahead.Load() }
 // Lead puts an engine in force and allows decisions on it. From now on, the group's time is that many ns ahead of the process's clock.
 func (g *Group) Lead(e *engine.Engine, ahead int64) {
 	g.Ahead.Store(ahead)
+	e.TellGoneBack(g.GoneBack)
 	g.Engine.Store(e)
 	g.Since.Store(g.Clock.Now())
 	g.Set(Following, false)

@@ -29,7 +29,7 @@ func Take(c *call, p *request.Plan, key []byte) bool {
 		seconds(c, &d)
 	}
 	if d.Limited || c.Decisions != nil {
-		tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &d)
+		tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &d, nil)
 	}
 	return true
 }
@@ -62,7 +62,7 @@ func takeHeld(c *call, p *request.Plan, key []byte) bool {
 			s.Happen(c)
 		}
 	case own.tells(p) && (own.d.Limited || c.Decisions != nil):
-		tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &own.d)
+		tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &own.d, own.heldAs(p))
 	}
 	own.hold.ID, own.once.ID = nil, nil
 	return true
@@ -87,6 +87,14 @@ func (o *planned) holds(p *request.Plan) *engine.Hold {
 	case p.Op == request.Hold:
 		o.hold.ID, o.hold.TTL, o.hold.Returns, o.hold.Once = p.OnceID, p.OnceFor, p.Given&request.OwnReturn != 0, nil
 	default:
+		return nil
+	}
+	return &o.hold
+}
+
+// heldAs returns how what a plan has been granted is held; nil if it is not.
+func (o *planned) heldAs(p *request.Plan) *engine.Hold {
+	if p.Op != request.Hold {
 		return nil
 	}
 	return &o.hold
@@ -269,7 +277,7 @@ func (p *planned) Happen(c *call) {
 	if p.Op == request.Reserve && p.MaxWait >= 0 {
 		why = denials.TooLate
 	}
-	tell(c, p.key[0], &p.Limit, p.Cost, why, &p.d)
+	tell(c, p.key[0], &p.Limit, p.Cost, why, &p.d, p.heldAs(&p.Plan))
 }
 
 // planError returns the reply for an error of the engine.

@@ -7,6 +7,7 @@ import (
 	"limitdb/internal/decisionlog"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/rules"
 	"limitdb/server/denials"
 	"limitdb/server/handler"
 	"limitdb/server/request"
@@ -104,17 +105,38 @@ func settlementOf(c *call, key, id []byte, cancels bool, rule string, s *engine.
 	if c.Decisions == nil || s.Again || s.Limit.Algorithm == 0 || !c.Decisions.Wants(key) { // or nothing was held
 		return nil
 	}
+	how := decisionlog.Committed
+	if cancels {
+		how = decisionlog.Cancelled
+	}
 	return &settlement{
-		Time: c.Now, Key: key, ID: id, Cancels: cancels, Estimate: s.Estimate, Actual: s.Actual, Charged: s.Charged, Over: s.Over, Rule: rule,
+		Time: c.Now, Key: key, ID: id, How: how, Estimate: s.Estimate, Actual: s.Actual, Charged: s.Charged, Over: s.Over, Rule: rule,
 	}
 }
 
-// tell tells of a decision that is stored: it keeps a denial, and offers the decision to the log of decisions.
-func tell(c *call, key []byte, l *limit.Limit, cost int64, why denials.Why, d *limit.Decision) {
+// NoteGoneBack tells the log of decisions, unless it is nil, of an estimate that has gone back because its time was over.
+func NoteGoneBack(log *decisionlog.Log, b *engine.GoneBack) {
+	if log == nil || !log.Wants(b.Key) {
+		return
+	}
+	s := decisionlog.Settlement{Time: b.Now, Key: b.Key, ID: b.ID, How: decisionlog.GoneBack, Estimate: b.Estimate, Charged: -b.Returned}
+	if of, ok := rules.ParseKey(b.Key); ok {
+		s.Rule = of.Namespace + "/" + of.Rule
+	}
+	log.Settle(&s)
+}
+
+// tell tells of a decision that is stored: it keeps a denial, and offers the decision to the log of decisions. h is how what was granted is
+// held; nil if it is not.
+func tell(c *call, key []byte, l *limit.Limit, cost int64, why denials.Why, d *limit.Decision, h *engine.Hold) {
 	if d.Limited {
 		c.Deny(key, d, &denials.Denial{Limit: *l, Cost: cost, Why: why})
 	}
 	if c.Decisions != nil && cost > 0 {
-		c.Decisions.Offer(&decisionlog.Decision{Time: c.Now, Key: key, Cost: cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining})
+		log := decisionlog.Decision{Time: c.Now, Key: key, Cost: cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining}
+		if h != nil && h.TTL > 0 && !d.Limited {
+			log.Held, log.Until, log.Returns = h.ID, c.Now+h.TTL, h.Returns
+		}
+		c.Decisions.Offer(&log)
 	}
 }

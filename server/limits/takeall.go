@@ -141,7 +141,7 @@ func takeAll(c *call, t *txn) {
 func (a *together) Happen(c *call) {
 	r := &a.r
 	for i, key := range r.Keys {
-		tell(c, key, &r.Limits[i], r.Costs[i], denials.UsedUp, &r.Decisions[i])
+		tell(c, key, &r.Limits[i], r.Costs[i], denials.UsedUp, &r.Decisions[i], r.Hold)
 	}
 }
 

@@ -248,9 +248,13 @@ func (k *check) log(c *call, now int64) {
 	for i := range k.Charges {
 		c, d := &k.Charges[i], &k.ds[i]
 		if c.Role != rules.Candidate {
-			to.Offer(&decisionlog.Decision{
+			log := decisionlog.Decision{
 				Time: now, Key: c.Key, Cost: c.Cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining, Rule: k.ns.Name() + "/" + c.Rule.Name,
-			})
+			}
+			if k.held.TTL > 0 && !k.denied && c.Role == rules.Enforced && c.InFlight == nil {
+				log.Held, log.Until, log.Returns = k.held.ID, now+k.held.TTL, k.held.Returns
+			}
+			to.Offer(&log)
 		}
 	}
 }
