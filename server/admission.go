@@ -70,27 +70,13 @@ func (c *call) admit(p phase, special uint32) (v verdict, text string) {
 		if text = c.cmd.unfit(); text == "" && c.cmd.Flags&spec.AllGroups != 0 && c.srv.several() {
 			text = errAllGroups
 		}
-	case p == byItself && special&specialFollowing != 0 && c.cmd.Leads() && !(c.srv.several() && c.cmd.anywhere()):
+	case p == byItself && special&specialFollowing != 0 && c.cmd.Leads() && !c.here:
 		return away, ""
 	}
 	if text != "" {
 		return refused, text
 	}
 	return admitted, ""
-}
-
-// resolve returns the command that c.Args call, nil if there is none. For a wrong number of arguments, or a subcommand that is not
-// there, text is the error.
-func (c *call) resolve() (cmd *command, text string) {
-	if c.client != nil {
-		cmd = c.client.rd.find(c.srv.table, c.Args[0])
-	} else {
-		cmd = c.srv.table.find(c.Args[0])
-	}
-	if cmd == nil {
-		return nil, ""
-	}
-	return cmd.resolve(c.Args)
 }
 
 // refusal returns the error for a command that may not run whoever runs it, "" if it may.

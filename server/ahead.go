@@ -145,7 +145,7 @@ func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
 
 // undisturbed reports whether nothing but the command itself can make admit refuse it, so that commands run one after the other.
 func (s *session) undisturbed() bool {
-	return s.authed && s.replies == replyOn && !s.caching && s.subs.Len() == 0 && (s.srv.group.Special.Load()|s.early)&s.srv.disturbs == 0 && s.multi == nil
+	return s.authed && s.replies == replyOn && !s.caching && s.subs.Len() == 0 && (s.srv.group.Special.Load()|s.early)&s.srv.disturbs == 0 && s.multi == nil && !s.fwd.away()
 }
 
 // admitAhead is admit for a command of one key that needs no later turn, while undisturbed holds. It returns the command and the

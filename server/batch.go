@@ -95,6 +95,10 @@ func (s *session) resumed() bool {
 	s.call.Failed = false
 	away := s.fwd.away() // what comes from the leader waits for nothing here
 	done := s.pending.resume(s)
+	if done && s.gathered != nil {
+		s.gathered(mark)
+		s.gathered = nil
+	}
 	if cmd := s.pub.LastCmd.Load(); cmd != nil && !away {
 		s.tell(cmd, mark)
 	}

@@ -106,6 +106,9 @@ type call struct {
 	started  int64           // when something long began in a command that is SelfTimed; 0: nothing did
 	script   *known.Run      // of the known scripts that the client has run; nil: none yet
 	crosses  bool            // the command's keys are in several groups, or have several slots
+	here     bool            // with several groups: this node runs the command, whatever it leads
+	gathers  bool            // the command concerns groups that other nodes lead
+	only     []byte          // of a command of another node on keys of all groups: the numbers of those that it concerns
 	called   []byte          // lines of MONITOR about what a script has called
 	changes  []*audit.Change // of the command, and of what it runs, in the audit log, which have not ended
 	scripted []*audit.Change // those of changes that scripts make in the step
@@ -125,6 +128,20 @@ func (c *call) begin(now int64) { c.Began, c.Now = now, c.group.At(now) }
 
 // inner is what the handlers of the packages below get of a call.
 func (c *call) inner() *handler.Call { return &c.Call.Call }
+
+// resolve returns the command that c.Args call, nil if there is none. For a wrong number of arguments, or a subcommand that is not
+// there, text is the error.
+func (c *call) resolve() (cmd *command, text string) {
+	if c.client != nil {
+		cmd = c.client.rd.find(c.srv.table, c.Args[0])
+	} else {
+		cmd = c.srv.table.find(c.Args[0])
+	}
+	if cmd == nil {
+		return nil, ""
+	}
+	return cmd.resolve(c.Args)
+}
 
 // inTransaction runs fn in a step of the engine on keys. If fn returns false, nothing is written. It may run twice. When the
 // step is stored, the effects of the commands in it happen.

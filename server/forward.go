@@ -11,6 +11,7 @@ import (
 	"limitdb/resp"
 	"limitdb/server/clients"
 	"limitdb/server/forward"
+	"limitdb/server/group"
 	"limitdb/server/spec"
 	"limitdb/uplink"
 )
@@ -56,14 +57,21 @@ type forwarding struct {
 	hidden   int    // replies that come first, and that the client has had already
 	multi    *multi // the transaction that is the batch; else nil
 
-	stream *uplink.Stream // nil: none
-	in     *forward.Inbox // of stream
-	scan   resp.ReplyScanner
+	leg               // to the node that has, or had, the batch
+	idle []*leg       // with several groups, to other nodes
+	of   *group.Group // which has the batch's keys, or those of the command that waits for a leader
 
 	back    []byte // commands that go back into the reader
 	since   int64  // when the session began to wait; 0: it has not
 	refused bool   // the node that was asked last does not lead
 	gaveUp  bool   // the session has waited in vain; commands in the reader are refused
+}
+
+// leg is a stream to another node.
+type leg struct {
+	stream *uplink.Stream // nil: none
+	in     *forward.Inbox // of stream
+	scan   resp.ReplyScanner
 }
 
 // elsewhere deals with a command that only the leader can run, while another node leads.
@@ -75,13 +83,13 @@ func (s *session) elsewhere(cmd *command, args [][]byte, special uint32) {
 		if !s.fwd.postpone(args) {
 			s.readHere(cmd, args, special)
 		}
-	case s.redirected() || s.caching:
+	case (s.redirected() || s.caching) && (cmd.HasKeys() || !s.srv.several()): // what names no key, a client sends anywhere
 		if s.fwd.postpone(args) {
 			return
 		}
 		if _, leader := s.call.group.Replication.Leader(); leader == "" && (s.fwd == nil || !s.fwd.gaveUp) {
 			f := s.forwarding()
-			f.back = resp.AppendCommand(f.back, args...)
+			f.of, f.back = s.call.group, resp.AppendCommand(f.back, args...)
 			f.awaitLeader()
 			return
 		}
@@ -91,15 +99,10 @@ func (s *session) elsewhere(cmd *command, args [][]byte, special uint32) {
 	}
 }
 
-// redirected reports whether the client gets -MOVED.
-func (s *session) redirected() bool {
-	return s.knowsClusters || s.srv.set.RaftRedirect.Get() == "moved"
-}
-
 // forwarding returns the session's part in forwarding.
 func (s *session) forwarding() *forwarding {
 	if s.fwd == nil {
-		s.fwd = &forwarding{s: s}
+		s.fwd = &forwarding{s: s, of: s.call.group}
 	}
 	return s.fwd
 }
@@ -110,10 +113,12 @@ func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 	muted := s.replies != replyOn || s.mute
 	skip, watch := muted && s.replies != replyOff, cmd.Flags&spec.Watch != 0
 	alone := skip || watch
-	if (muted != f.muted || alone) && f.postpone(args) {
+	g := s.call.group
+	if (muted != f.muted || alone || g != f.of && g.Uplink(s.conn.Loop()) != f.of.Uplink(s.conn.Loop())) && f.postpone(args) {
 		return
 	}
-	if f.gaveUp && (f.refused || s.call.group.Uplink(s.conn.Loop()) == nil) {
+	f.of = g
+	if f.gaveUp && (f.refused || g.Uplink(s.conn.Loop()) == nil) {
 		if !f.postpone(args) {
 			s.reject(cmd, s.call.elsewhere())
 		}
@@ -180,12 +185,12 @@ func (f *forwarding) depart() bool {
 // send sends the batch, and reports whether it did.
 func (f *forwarding) send() bool {
 	s := f.s
-	link := s.call.group.Uplink(s.conn.Loop())
+	link := f.of.Uplink(s.conn.Loop())
 	if link == nil {
 		return false
 	}
 	if f.stream != nil && !f.stream.Of(link) {
-		f.close()
+		f.turnTo(link)
 	}
 	if f.stream == nil && f.multi != nil && f.multi.stream != nil {
 		return false // what the client watches was watched in another stream
@@ -206,6 +211,29 @@ func (f *forwarding) send() bool {
 	return true
 }
 
+// turnTo leaves the stream for one of another link, if there is one. With one group, the other link takes its place.
+func (f *forwarding) turnTo(link *uplink.Link) {
+	if !f.s.srv.several() {
+		f.close()
+		return
+	}
+	left := f.leg
+	f.idle, f.leg = append(f.idle, &left), leg{}
+	keep := f.idle[:0]
+	for _, l := range f.idle {
+		if _, ended, _ := l.in.Take(); ended {
+			continue
+		}
+		if l.stream.Of(link) && f.stream == nil {
+			f.leg = *l
+			continue
+		}
+		keep = append(keep, l)
+	}
+	clear(f.idle[len(keep):])
+	f.idle = keep
+}
+
 // portrait describes the client for the leader.
 func portrait(s *session) *uplink.Client {
 	remote, local := s.conn.RemoteAddr(), s.conn.LocalAddr()
@@ -218,12 +246,19 @@ func portrait(s *session) *uplink.Client {
 	return c
 }
 
-// close ends the session's stream, if it has one. The next batch opens another.
+// close ends the session's streams. The next batch opens another.
 func (f *forwarding) close() {
-	if f != nil && f.stream != nil {
+	if f == nil {
+		return
+	}
+	if f.stream != nil {
 		f.stream.Close()
 		f.stream = nil
 	}
+	for _, l := range f.idle {
+		l.stream.Close()
+	}
+	f.idle = nil
 }
 
 // away reports whether the session's commands are at the leader.
@@ -378,7 +413,12 @@ func (f *forwarding) watchLasts() bool {
 		return len(m.watched) == 0
 	}
 	link := f.s.call.group.Uplink(f.s.conn.Loop())
-	return !m.lost && len(m.watched) == 0 && f.stream == m.stream && link != nil && m.stream.Of(link)
+	return !m.lost && len(m.watched) == 0 && f.has(m.stream) && link != nil && m.stream.Of(link)
+}
+
+// has reports whether a stream is the session's.
+func (f *forwarding) has(stream *uplink.Stream) bool {
+	return f.stream == stream || slices.ContainsFunc(f.idle, func(l *leg) bool { return l.stream == stream })
 }
 
 // exec deals with EXEC while another node leads. It returns false if EXEC, or another command, is to run here.
@@ -397,6 +437,7 @@ func (f *forwarding) exec(cmd *command, args [][]byte) bool {
 	if f.gaveUp && (f.refused || s.call.group.Uplink(s.conn.Loop()) == nil) {
 		return false
 	}
+	f.of = s.call.group
 	f.batch = resp.AppendCommand(f.batch, "MULTI")
 	for _, q := range m.queued {
 		f.batch = resp.AppendCommand(f.batch, q.args...)
@@ -452,14 +493,14 @@ func (f *forwarding) awaitLeader() {
 // reachable reports whether this node leads, can forward commands, or can name the leader.
 func (f *forwarding) reachable() bool {
 	s := f.s
-	if s.call.group.Leads() {
+	if f.of.Leads() {
 		return true
 	}
 	if s.redirected() {
-		_, leader := s.call.group.Replication.Leader()
+		_, leader := f.of.Replication.Leader()
 		return leader != ""
 	}
-	return s.call.group.Uplink(s.conn.Loop()) != nil
+	return f.of.Uplink(s.conn.Loop()) != nil
 }
 
 // waitsForLeader resumes a session that waits for a leader.

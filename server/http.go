@@ -1,15 +1,20 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
+	"strconv"
 
 	"limitdb/internal/origin"
 	"limitdb/resp"
 	"limitdb/server/forward"
+	"limitdb/server/handler"
+	"limitdb/server/limits"
 	"limitdb/server/spec"
 	"limitdb/uplink"
 )
@@ -103,6 +108,9 @@ func (c *httpCall) runAlone(special uint32) {
 	if v == paused {
 		v, text = refused, errPaused
 	}
+	if c.gathers && v == admitted {
+		v = away
+	}
 	if v == away {
 		if srv.forwards() {
 			c.away = true
@@ -157,8 +165,24 @@ func (w worker) Origin() *origin.Origin { return w.from }
 // OutputLimit implements handler.Client.
 func (worker) OutputLimit() int64 { return math.MaxInt64 }
 
+// goEverywhere runs a command on the keys of all groups, of which other nodes lead some.
+func (c *httpCall) goEverywhere(ctx context.Context) (out []byte, err error) {
+	all := &gathered{args: c.Args}
+	if c.Groups, err = all.ask(ctx, &c.call); err != nil {
+		return resp.AppendError(nil, err.Error()), nil
+	}
+	c.gathers = false
+	c.since = c.srv.clock.Now()
+	c.done(byItself, c.run(byItself, nil, false), 0)
+	all.join(&c.call, 0)
+	return c.send(ctx)
+}
+
 // waits reports whether the reply of a command that has run must wait.
 func (c *httpCall) waits() bool {
+	if len(c.Groups) > 0 {
+		return !c.refused && !c.group.Keeper.AckLeader.Load()
+	}
 	keeper := &c.group.Keeper
 	return !c.refused && c.Reveals(&c.cmd.Command) && (!keeper.AckLeader.Load() || c.cmd.Flags&spec.Quorum != 0 || c.Quorum) && keeper.Withholds()
 }
@@ -168,12 +192,32 @@ func (c *httpCall) send(ctx context.Context) (out []byte, err error) {
 	if !c.waits() {
 		return c.Out, nil
 	}
+	if len(c.Groups) > 0 {
+		return c.sendAll(ctx)
+	}
 	known, err := c.group.Keeper.Await(ctx, c.turn)
 	switch {
 	case err != nil:
 		return nil, err
 	case !known:
 		return resp.AppendError(nil, errUnknownOutcome), nil
+	}
+	return c.Out, nil
+}
+
+// sendAll is send for a command on the keys of all groups.
+func (c *httpCall) sendAll(ctx context.Context) (out []byte, err error) {
+	for i, g := range c.srv.keyed {
+		if c.Groups[i] == nil {
+			continue
+		}
+		turn, _ := g.Keeper.Leading() // it was led before: another turn would have another engine
+		switch known, err := g.Keeper.Await(ctx, turn); {
+		case err != nil:
+			return nil, err
+		case !known:
+			return resp.AppendError(nil, errUnknownOutcome), nil
+		}
 	}
 	return c.Out, nil
 }
@@ -199,6 +243,9 @@ func (c *httpCall) contain(out *[]byte) {
 
 // goElsewhere sends a command that only the leader can run to the leader. While there is no leader, it waits.
 func (c *httpCall) goElsewhere(ctx context.Context) (out []byte, err error) {
+	if c.gathers {
+		return c.goEverywhere(ctx)
+	}
 	srv, woken := c.srv, make(forward.Waker, 1)
 	defer srv.leaderless.Remove(woken)
 	for begin := srv.clock.Now(); ; c.decide() {
@@ -244,7 +291,7 @@ func (c *httpCall) forward(ctx context.Context, link *uplink.Link) (out []byte, 
 		return nil, false, nil
 	}
 	srv.counters.forwarded.Add(1)
-	if c.group.Special.Load()&specialMonitor != 0 {
+	if c.cmd != nil && c.group.Special.Load()&specialMonitor != 0 {
 		c.feed(c.cmd, c.Args)
 	}
 	var scan resp.ReplyScanner
@@ -287,4 +334,136 @@ func (srv *Server) May(ctx context.Context, words ...string) (text string) {
 		text = c.forbidden(byItself)
 	}
 	return text
+}
+
+// gathered is a command on the keys of all groups, and what other nodes have replied about those that they lead.
+type gathered struct {
+	args    [][]byte
+	replies []resp.Value
+}
+
+// gather runs the command of the call on the groups of all nodes: it asks the others, and then runs it here.
+func gather(c *call) {
+	s, cmd := c.client, c.cmd
+	all := &gathered{args: handler.CloneArgs(c.Args)}
+	var led []*handler.Group
+	asks := c.srv.newCall(c.srv.group, c.Began, resp.RESP3, nil)
+	asks.Rights, asks.Origin = c.Rights, c.From()
+	c.Client.Background(func() (err error) {
+		led, err = all.ask(context.Background(), &asks)
+		return err
+	}, func(err error) {
+		if err != nil {
+			c.Fail(err.Error())
+			return
+		}
+		s.gathered = func(mark int) { all.join(c, mark) }
+		c.cmd, c.Args, c.Groups, c.gathers = cmd, all.args, led, false
+		c.alone()
+	})
+}
+
+// ask asks the other nodes. It returns the groups that this node leads, nil for others. It blocks.
+func (a *gathered) ask(ctx context.Context, c *call) (led []*handler.Group, err error) {
+	srv, woken := c.srv, make(forward.Waker, 1)
+	defer srv.leaderless.Remove(woken)
+	for begin := srv.clock.Now(); ; {
+		var far map[*uplink.Link]string
+		if led, far = leading(srv); far != nil {
+			if done, err := a.askAll(ctx, c, far); done || err != nil {
+				return led, err
+			}
+			srv.leaderless.WakeSoon()
+		}
+		waited := srv.clock.Now() - begin
+		if waited < 0 || waited >= int64(leaderWait) || !srv.leaderless.Add(woken) {
+			return nil, errors.New(spec.ErrNoLeader)
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// leading returns the groups that this node leads, nil for others, and for each other node the numbers of those that it leads. far is nil while no
+// node is known to lead one of them.
+func leading(srv *Server) (led []*handler.Group, far map[*uplink.Link]string) {
+	led, far = make([]*handler.Group, len(srv.keyed)), map[*uplink.Link]string{}
+	for i, g := range srv.keyed {
+		if g.Leads() {
+			led[i] = &g.Group
+			continue
+		}
+		link := g.Uplink(-1)
+		if link == nil {
+			return led, nil
+		}
+		if far[link] != "" {
+			far[link] += ","
+		}
+		far[link] += strconv.Itoa(i + 1)
+	}
+	return led, far
+}
+
+// askAll asks each other node about its groups. It returns false if one no longer leads all of them.
+func (a *gathered) askAll(ctx context.Context, c *call, far map[*uplink.Link]string) (done bool, err error) {
+	a.replies = a.replies[:0]
+	for link, numbers := range far {
+		h := httpCall{call: c.srv.newCall(c.srv.group, c.Began, resp.RESP3, append([][]byte{[]byte(onlyGroups), []byte(numbers)}, a.args...)), from: c.From()}
+		h.Rights = c.Rights
+		out, begun, err := h.forward(ctx, link)
+		if err != nil || !begun {
+			return false, err
+		}
+		v, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(out)), len(out))
+		if err != nil {
+			return false, errors.New(errUnknownOutcome)
+		}
+		a.replies = append(a.replies, v)
+	}
+	return true, nil
+}
+
+// join puts the replies of all nodes together in place of that of this one, which begins at mark.
+func (a *gathered) join(c *call, mark int) {
+	own, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(c.Out[mark:])), len(c.Out))
+	c.Out = c.Out[:mark]
+	if err != nil {
+		c.Fail(errInternal)
+		return
+	}
+	all, sum := append(a.replies, own), int64(0)
+	var elems []resp.Value
+	for _, v := range all {
+		if v.Kind == '-' || v.Kind == '!' {
+			c.Fail(v.Text)
+			return
+		}
+		sum, elems = sum+v.Int, append(elems, v.Elems...)
+	}
+	switch cmd := c.cmd; cmd.Name {
+	case "DBSIZE":
+		c.Int(sum)
+	case "KEYS":
+		c.Array(len(elems))
+		for _, v := range elems {
+			c.Bulk([]byte(v.Text))
+		}
+	case "RL.TOP":
+		limits.JoinTop(c.inner(), a.args, elems)
+	case "RANDOMKEY":
+		first := int(uint64(c.Began/1e3) % uint64(len(all)))
+		for i := range all {
+			if v := all[(first+i)%len(all)]; !v.Null {
+				c.Bulk([]byte(v.Text))
+				return
+			}
+		}
+		c.Null()
+	default:
+		c.OK()
+	}
 }

@@ -155,7 +155,7 @@ func (m *multi) unwatch(f *forwarding) {
 		w.Stop()
 	}
 	m.watched = nil
-	if m.stream != nil && f.stream == m.stream {
+	if m.stream != nil && f.has(m.stream) {
 		f.close()
 	}
 }

@@ -65,6 +65,11 @@ func New(o Options) *Server {
 	srv.disturbs = math.MaxUint32
 	if srv.several() {
 		srv.disturbs &^= specialFollowing
+		for _, g := range srv.keyed {
+			if o.Replication != nil {
+				o.Replication.Keyed = append(o.Replication.Keyed, g.Replication)
+			}
+		}
 		srv.parts.GroupOf = func(key []byte) *handler.Group { return &srv.groupOf(key).Group }
 	}
 	srv.accounts = Accounts{srv.auth, o.Settings}

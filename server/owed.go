@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"limitdb/resp"
@@ -61,7 +62,16 @@ func (s *session) tellAll(mark int) {
 		if s.shares == nil {
 			s.shares = new(group.Shares)
 		}
-		s.shares.Note(s.call.group, s.turn, mark, len(s.call.Out))
+		if len(s.call.Groups) == 0 {
+			s.shares.Note(s.call.group, s.turn, mark, len(s.call.Out))
+			return
+		}
+		for _, g := range s.srv.keyed {
+			if turn, leads := g.Keeper.Leading(); leads && slices.Contains(s.call.Groups, &g.Group) {
+				s.shares.Tell(g, turn)
+			}
+		}
+		s.shares.NoteAll(mark, len(s.call.Out))
 	case !s.told:
 		s.told, s.quiet = true, mark
 	}
@@ -75,20 +85,21 @@ const flushAt = 64 << 10
 func (s *session) flush() {
 	told := s.told
 	s.told, s.kept = false, 0
-	if s.shares != nil {
-		told = len(s.shares.Tells) > 0
-	}
 	if len(s.call.Out) == 0 {
-		s.shares.Reset()
 		return
 	}
 	s.stripe.Out.Add(uint64(len(s.call.Out)))
+	if s.shares != nil {
+		told = len(s.shares.Tells) > 0
+	}
 	if (told || s.owed.owing()) && s.hold(told) {
 		return
 	}
 	s.conn.Write(s.call.Out)
 	s.call.Out = s.call.Out[:0]
-	s.shares.Reset()
+	if s.shares != nil {
+		s.shares.Reset()
+	}
 	if s.life.Open() && s.conn.Pending() > s.pub.OutputLimit() {
 		s.pub.CloseForOutput()
 	}

@@ -122,12 +122,12 @@ func (a *handlerClient) Background(work func() error, reply func(err error)) {
 	s.park(w)
 }
 
-func (w *working) resume(*session) bool {
+func (w *working) resume(s *session) bool {
 	if !w.over.Load() {
 		return false
 	}
 	w.reply(w.err)
-	return true
+	return s.pending == pending(w) // the reply may go on later
 }
 
 // waiting is a command that holds its reply back until the engine has decided (WAIT). Its

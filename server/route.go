@@ -1,9 +1,13 @@
 package server
 
 import (
+	"bytes"
+	"strconv"
+
 	"limitdb/groups"
 	"limitdb/resp"
 	"limitdb/server/group"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
@@ -44,11 +48,12 @@ func enter(s *session, g *group.Group) {
 // nothing: a command that will be refused has any group.
 func choose(c *call) *group.Group {
 	srv, s := c.srv, c.client
-	c.crosses, c.Groups = false, nil
+	c.crosses, c.here, c.gathers, c.Groups = false, false, false, nil
 	cmd, text := c.resolve()
 	if cmd == nil || text != "" || s != nil && !s.authed {
 		return srv.group
 	}
+	c.here = cmd.anywhere()
 	slot := group.NoSlot
 	switch {
 	case s != nil && s.multi.isOpen() && cmd.Name == "EXEC":
@@ -63,7 +68,7 @@ func choose(c *call) *group.Group {
 		}
 		slot = cmd.slot(slot, c.Args)
 	case cmd.Flags&spec.AllGroups != 0:
-		return chooseAll(c)
+		return chooseAll(c, cmd)
 	case cmd.Full == "cluster|countkeysinslot":
 		if n, ok := resp.ParseInt(c.Args[2]); ok && n >= 0 && n < resp.Slots {
 			slot = int(n)
@@ -76,7 +81,7 @@ func choose(c *call) *group.Group {
 	case slot != group.NoSlot:
 		return srv.every[groups.Of(slot, len(srv.keyed))]
 	case cmd.Flags&spec.MovableKeys != 0: // a script without keys
-		return srv.anyLed()
+		return anyLed(srv)
 	}
 	return srv.group
 }
@@ -88,7 +93,7 @@ func (c *command) slot(slot int, args [][]byte) int {
 }
 
 // anyLed returns a group that this node leads, if there is one.
-func (srv *Server) anyLed() *group.Group {
+func anyLed(srv *Server) *group.Group {
 	for _, g := range srv.keyed {
 		if g.Leads() {
 			return g
@@ -108,7 +113,7 @@ func chooseAcross(c *call, cmd *command) *group.Group {
 	c.cmd = cmd
 	p, text := cmd.Prepare(c)
 	if text != "" {
-		return c.srv.anyLed() // which says so
+		return anyLed(c.srv) // which says so
 	}
 	defer p.Free()
 	return common(c, p.Keys())
@@ -136,22 +141,53 @@ func common(c *call, keys [][]byte) (g *group.Group) {
 		}
 	}
 	if g == nil {
-		return c.srv.anyLed()
+		return anyLed(c.srv)
 	}
 	return g
 }
 
-// chooseAll is choose for a command on the keys of all groups.
-func chooseAll(c *call) *group.Group {
-	for _, g := range c.srv.keyed {
-		c.Groups = append(c.Groups, &g.Group)
+// chooseAll is choose for a command on the keys of all groups. A client that knows clusters asks every node, and adds up: each shows it the
+// groups that it leads. For others, the groups that other nodes lead are gathered, but SCAN goes on from group to group.
+func chooseAll(c *call, cmd *command) *group.Group {
+	srv, s := c.srv, c.client
+	c.Groups = make([]*handler.Group, len(srv.keyed))
+	if cmd.Name == "SCAN" && !(s != nil && s.redirected()) {
+		n, _ := strconv.ParseUint(string(c.Args[1]), 10, 64) // SCAN says what is wrong
+		if n &= 1<<handler.GroupBits - 1; n < uint64(len(srv.keyed)) {
+			c.Groups[n] = &srv.keyed[n].Group
+			return srv.keyed[n]
+		}
 	}
-	for _, g := range c.srv.keyed {
+	if c.only != nil {
+		for number := range bytes.SplitSeq(c.only, []byte(",")) {
+			n, ok := resp.ParseInt(number)
+			if !ok || n < 1 || n > int64(len(srv.keyed)) || !srv.every[n].Leads() {
+				return notLed(srv)
+			}
+			c.Groups[n-1] = &srv.every[n].Group
+		}
+		c.here = true
+		return srv.group
+	}
+	for i, g := range srv.keyed {
+		if g.Leads() && g.Since.Load() <= c.Began {
+			c.Groups[i] = &g.Group
+		} else if s == nil || !s.redirected() {
+			c.gathers = true
+		}
+	}
+	c.here = true
+	return srv.group
+}
+
+// notLed returns a group that another node leads, the first if there is none.
+func notLed(srv *Server) *group.Group {
+	for _, g := range srv.every {
 		if !g.Leads() {
 			return g
 		}
 	}
-	return c.srv.keyed[0]
+	return srv.group
 }
 
 // slotOfMulti returns the slot of the keys that a transaction names or watches.
@@ -184,4 +220,13 @@ func slotOfMulti(c *call, m *multi) (slot int) {
 // anywhere reports whether every node runs the command itself: what concerns the node's scripts, or what it leads.
 func (c *command) anywhere() bool {
 	return c.Name == "WAIT" || c.Parent != nil && c.Parent.Name == "SCRIPT"
+}
+
+// onlyGroups is what a node puts before a command on the keys of all groups that it forwards, and the numbers of those that the other node leads,
+// separated by commas. A client's connection does not know it.
+const onlyGroups = "\x00groups"
+
+// redirected reports whether the client gets -MOVED.
+func (s *session) redirected() bool {
+	return s.knowsClusters || s.srv.set.RaftRedirect.Get() == "moved"
 }

@@ -64,6 +64,8 @@ func (c *call) run(p phase, t *handler.Txn, together bool) (took int64) {
 // alone runs the command by itself.
 func (c *call) alone() {
 	switch cmd := c.cmd; {
+	case c.gathers && c.client != nil:
+		gather(c)
 	case cmd.Prepare != nil:
 		if p, text := cmd.Prepare(c); text != "" {
 			c.Fail(text)
@@ -254,6 +256,10 @@ func (s *session) executeOne(args [][]byte) {
 	c := &s.call
 	c.Args = args
 	if s.srv.several() {
+		if c.only = nil; s.far != nil && len(args) > 2 && string(args[0]) == onlyGroups {
+			c.only, args = args[1], args[2:]
+			c.Args = args
+		}
 		enter(s, choose(c))
 	}
 	special, p := c.group.Special.Load()|s.early, byItself

@@ -31,6 +31,8 @@ type session struct {
 	// Of several groups: the one of the last command of the batch, nil if there was none, and what the replies of the batch reveal.
 	in     *group.Group
 	shares *group.Shares
+	// gathered puts what other nodes have replied about groups that they lead together with the reply of the parked command, which begins at mark; nil: nothing.
+	gathered func(mark int)
 	// early has the bits specialLoading and specialFollowing from the start of the batch. Commands of the batch are
 	// refused even if the state has been loaded, or a leader found, since.
 	early uint32

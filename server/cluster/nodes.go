@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"limitdb/engine"
@@ -28,66 +27,126 @@ const (
 	errBehind    = "LOADING this node has not yet caught up with the others"
 )
 
-// CLUSTER, for clients that know clusters. All slots belong to the node that decides; the other nodes are its replicas.
-// There is one group of nodes, so no slot ever moves alone.
+// CLUSTER, for clients that know clusters. All slots of a group belong to the node that decides there. While none is known, they belong to
+// this node, so that a client asks this one again: clients refuse a map with holes. No slot ever moves alone.
+//
+// A node has one role for clients, which some of them rely on: one that leads any group is a primary, and the others are replicas.
 
 // slotCount is how many slots there are.
-const slotCount = 16384
+const slotCount = resp.Slots
 
-// shard describes the nodes, for CLUSTER.
-type shard struct {
+// layout describes the nodes, for CLUSTER.
+type layout struct {
 	stats.Replication
-	// nodes are the members whose address for clients is known. The first is the primary: the node that decides, or
-	// this one while none is known, so that a client asks this one again.
-	nodes []Member
-	// absent are the other members.
+	nodes  []node // whose address for clients is known, those that lead first
 	absent []Member
+	ranges []slotRange // of all groups, in order
+	known  int         // slots of groups whose leader is known
 }
 
-// shard returns the nodes, or replies with the error.
-func (r *Replication) shard(c *call) (s shard, ok bool) {
+// node is a node that answers.
+type node struct {
+	Member
+	slots  []slotRange // that it decides; none: it is a replica
+	master int         // of a replica: the index of the node whose slots it has as well
+}
+
+// slotRange is the slots of a group.
+type slotRange struct {
+	first, last int
+	leader      int   // the index of a node
+	replicas    []int // of those that lead no group
+}
+
+// layout returns the nodes, or replies with the error.
+func (r *Replication) layout(c *call) (l *layout, ok bool) {
 	all, err := r.Members()
 	if err != nil {
 		c.Fail("ERR " + resp.Excerpt([]byte(spec.Plain(err))))
-		return s, false
+		return nil, false
 	}
-	s.Replication = r.Status()
+	l = &layout{Replication: r.Status()}
+	of := r.Keyed
+	if len(of) == 0 {
+		of = []*Replication{r}
+	}
+	self, at := 0, map[string]int{} // by the address for clients
 	for _, m := range all {
-		first := m.Self && s.Leader == "" || m.Client != "" && m.Client == s.Leader
-		switch {
-		case m.Client == "":
-			s.absent = append(s.absent, m)
-		case first:
-			s.nodes = append([]Member{m}, s.nodes...)
-		default:
-			s.nodes = append(s.nodes, m)
+		if m.Client == "" {
+			l.absent = append(l.absent, m)
+			continue
+		}
+		if m.Self {
+			self = len(l.nodes)
+		}
+		at[m.Client] = len(l.nodes)
+		l.nodes = append(l.nodes, node{Member: m, master: -1})
+	}
+	if len(l.nodes) == 0 {
+		return l, true
+	}
+	for i, g := range of {
+		first, last := i*slotCount/len(of), (i+1)*slotCount/len(of)-1
+		leader := self
+		if _, address := g.Leader(); address != "" {
+			if n, there := at[address]; there {
+				leader = n
+				l.known += last - first + 1
+			}
+		}
+		l.ranges = append(l.ranges, slotRange{first: first, last: last, leader: leader})
+		l.nodes[leader].slots = append(l.nodes[leader].slots, l.ranges[i])
+	}
+	for i, g := range of {
+		members := all
+		if len(of) > 1 {
+			members, _ = g.Members() // none while the node starts
+		}
+		for _, m := range members {
+			if n, there := at[m.Client]; there && len(l.nodes[n].slots) == 0 {
+				l.ranges[i].replicas = append(l.ranges[i].replicas, n)
+				if l.nodes[n].master < 0 {
+					l.nodes[n].master = l.ranges[i].leader
+				}
+			}
 		}
 	}
-	return s, true
+	return l, true
 }
 
-// asked is shard for a client that asks for the nodes, and so knows clusters. A node that has just started and does not know who decides
+// asked is layout for a client that asks for the nodes, and so knows clusters. A node that has just started and does not know who decides
 // replies with an error, and the client asks another one.
-func (r *Replication) asked(c *call) (s shard, ok bool) {
-	if s, ok = r.shard(c); !ok {
-		return s, false
+func (r *Replication) asked(c *call) (l *layout, ok bool) {
+	if l, ok = r.layout(c); !ok {
+		return l, false
 	}
 	if c.Client != nil {
 		c.Client.KnowsClusters()
 	}
-	if s.Behind && s.Leader == "" {
+	if l.Behind && l.Leader == "" {
 		c.Fail(errBehind)
-		return s, false
+		return l, false
 	}
-	return s, true
+	return l, true
 }
 
-// roleOf returns what Redis calls the role of a node.
-func (s *shard) roleOf(m *Member) string {
-	if len(s.nodes) > 0 && m.ID == s.nodes[0].ID {
+// role returns what Redis calls the role of a node.
+func (n *node) role() string {
+	if len(n.slots) > 0 {
 		return "master"
 	}
 	return "replica"
+}
+
+// masterOf returns the name of the node whose replica n is, "-" if it is known of none.
+func (l *layout) masterOf(n *node) string {
+	switch {
+	case n.master >= 0:
+		return NodeID(l.nodes[n.master].ID)
+	case len(l.ranges) > 0:
+		return NodeID(l.nodes[l.ranges[0].leader].ID)
+	}
+	return "-"
 }
 
 // NodeID returns the name of a node in Redis' form, 40 digits that follow from its raft-id.
@@ -116,7 +175,7 @@ func (r *Replication) Rows(snapshot func() error) []row {
 		handler.Container("CLUSTER", "cluster", "A container for commands by which clients find the nodes. Without raft-addr, each is an error.",
 			sub("SLOTS", 2, about, each, "Returns the nodes of all slots, first the one that decides.", r.slots),
 			sub("SHARDS", 2, about, each, "Returns the nodes of all slots, with their roles and whether they answer.", r.shards),
-			sub("NODES", 2, about, each, "Returns the nodes, a line for each.", r.nodes),
+			sub("NODES", 2, about, each, "Returns the nodes, a line for each.", r.nodeLines),
 			sub("INFO", 2, about, each, "Returns the state of the cluster.", r.info),
 			sub("MYID", 2, about, "O(1)", "Returns the name of this node in the other replies.", r.myID),
 			sub("KEYSLOT", 3, about, "O(n) for n bytes", "Returns the slot of a key.", func(c *call) { c.Int(int64(resp.Slot(c.Args[2]))) }, spec.Text("key")),
@@ -139,51 +198,72 @@ func (r *Replication) inCluster(run func(*call)) func(*call) {
 }
 
 func (r *Replication) slots(c *call) {
-	s, ok := r.asked(c)
+	l, ok := r.asked(c)
 	if !ok {
 		return
 	}
-	c.Array(1)
-	c.Array(2 + len(s.nodes))
-	c.Int(0)
-	c.Int(slotCount - 1)
-	for _, m := range s.nodes {
-		host, port := splitAddress(m.Client)
-		c.Array(4)
-		c.Text(host)
-		c.Int(int64(port))
-		c.Text(NodeID(m.ID))
-		c.Array(0)
-	}
-}
-
-func (r *Replication) shards(c *call) {
-	s, ok := r.asked(c)
-	if !ok {
-		return
-	}
-	c.Array(1)
-	c.Map(2)
-	c.Text("slots")
-	c.Array(2)
-	c.Int(0)
-	c.Int(slotCount - 1)
-	c.Text("nodes")
-	c.Array(len(s.nodes))
-	for i := range s.nodes {
-		m := &s.nodes[i]
-		host, port := splitAddress(m.Client)
-		health := "online"
-		if m.Self && !s.Current {
-			health = "loading"
+	c.Array(len(l.ranges))
+	for i := range l.ranges {
+		g := &l.ranges[i]
+		c.Array(3 + len(g.replicas))
+		c.Int(int64(g.first))
+		c.Int(int64(g.last))
+		for _, n := range append([]int{g.leader}, g.replicas...) {
+			m := &l.nodes[n]
+			host, port := splitAddress(m.Client)
+			c.Array(4)
+			c.Text(host)
+			c.Int(int64(port))
+			c.Text(NodeID(m.ID))
+			c.Array(0)
 		}
-		c.Fields("id", NodeID(m.ID), "port", port, "ip", host, "endpoint", host, "role", s.roleOf(m), "replication-offset", m.Last, "health", health)
 	}
 }
 
-// nodes replies a line for each node: id, address, flags, the id of its master, two times, the term, whether it answers, slots.
-func (r *Replication) nodes(c *call) {
-	s, ok := r.asked(c)
+// shards replies with a shard for each node that leads: its slots, itself and its replicas.
+func (r *Replication) shards(c *call) {
+	l, ok := r.asked(c)
+	if !ok {
+		return
+	}
+	var of []int
+	for i := range l.nodes {
+		if len(l.nodes[i].slots) > 0 {
+			of = append(of, i)
+		}
+	}
+	c.Array(len(of))
+	for _, leader := range of {
+		c.Map(2)
+		c.Text("slots")
+		c.Array(2 * len(l.nodes[leader].slots))
+		for _, g := range l.nodes[leader].slots {
+			c.Int(int64(g.first))
+			c.Int(int64(g.last))
+		}
+		c.Text("nodes")
+		nodes := []int{leader}
+		for i := range l.nodes {
+			if n := &l.nodes[i]; len(n.slots) == 0 && (n.master == leader || n.master < 0 && leader == of[0]) {
+				nodes = append(nodes, i)
+			}
+		}
+		c.Array(len(nodes))
+		for _, i := range nodes {
+			m := &l.nodes[i]
+			host, port := splitAddress(m.Client)
+			health := "online"
+			if m.Self && !l.Current {
+				health = "loading"
+			}
+			c.Fields("id", NodeID(m.ID), "port", port, "ip", host, "endpoint", host, "role", m.role(), "replication-offset", m.Last, "health", health)
+		}
+	}
+}
+
+// nodeLines replies a line for each node: id, address, flags, the id of its master, two times, the term, whether it answers, slots.
+func (r *Replication) nodeLines(c *call) {
+	l, ok := r.asked(c)
 	if !ok {
 		return
 	}
@@ -194,44 +274,54 @@ func (r *Replication) nodes(c *call) {
 		}
 		host, port := splitAddress(m.Client)
 		_, bus := splitAddress(m.Address)
-		fmt.Fprintf(&b, "%s %s:%d@%d %s %s 0 0 %d %s%s\n", NodeID(m.ID), host, port, bus, flags, master, s.Term, link, slots)
+		fmt.Fprintf(&b, "%s %s:%d@%d %s %s 0 0 %d %s%s\n", NodeID(m.ID), host, port, bus, flags, master, l.Term, link, slots)
 	}
-	master := "-"
-	for i := range s.nodes {
-		m := &s.nodes[i]
-		if i == 0 {
-			line(m, "master", "-", "connected", " 0-"+strconv.Itoa(slotCount-1))
-			master = NodeID(m.ID)
-			continue
+	for _, leads := range []bool{true, false} {
+		for i := range l.nodes {
+			n := &l.nodes[i]
+			switch {
+			case leads != (len(n.slots) > 0):
+			case leads:
+				slots := ""
+				for _, g := range n.slots {
+					slots += fmt.Sprintf(" %d-%d", g.first, g.last)
+				}
+				line(&n.Member, "master", "-", "connected", slots)
+			default:
+				line(&n.Member, "slave", l.masterOf(n), "connected", "")
+			}
 		}
-		line(m, "slave", master, "connected", "")
 	}
-	for i := range s.absent {
-		line(&s.absent[i], "slave,fail,noaddr", master, "disconnected", "")
+	for i := range l.absent {
+		line(&l.absent[i], "slave,fail,noaddr", l.masterOf(&node{master: -1}), "disconnected", "")
 	}
 	c.Verbatim(b.String())
 }
 
 func (r *Replication) info(c *call) {
-	s, ok := r.shard(c)
+	l, ok := r.layout(c)
 	if !ok {
 		return
 	}
-	state, served := "ok", slotCount
-	if s.Leader == "" {
-		state, served = "fail", 0
+	state := "ok"
+	if l.known < slotCount {
+		state = "fail"
+	}
+	size := 0
+	for i := range l.nodes {
+		size += info.YesNo(len(l.nodes[i].slots) > 0)
 	}
 	t := info.Text{}
 	t.Field("cluster_enabled", 1)
 	t.Field("cluster_state", state)
 	t.Field("cluster_slots_assigned", slotCount)
-	t.Field("cluster_slots_ok", served)
+	t.Field("cluster_slots_ok", l.known)
 	t.Field("cluster_slots_pfail", 0)
-	t.Field("cluster_slots_fail", slotCount-served)
-	t.Field("cluster_known_nodes", len(s.nodes)+len(s.absent))
-	t.Field("cluster_size", 1)
-	t.Field("cluster_current_epoch", s.Term)
-	t.Field("cluster_my_epoch", s.Term)
+	t.Field("cluster_slots_fail", slotCount-l.known)
+	t.Field("cluster_known_nodes", len(l.nodes)+len(l.absent))
+	t.Field("cluster_size", max(1, size))
+	t.Field("cluster_current_epoch", l.Term)
+	t.Field("cluster_my_epoch", l.Term)
 	c.Verbatim(string(t.B))
 }
 

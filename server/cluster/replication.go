@@ -17,6 +17,8 @@ import (
 // Replication is the server's interface to the code that keeps its state on several nodes. Any
 // goroutine may call the functions. Those that block say so.
 type Replication struct {
+	// Keyed are those of the groups that have keys, in their order. The server sets it. Empty: this one has all keys.
+	Keyed []*Replication
 	// Leader returns the id of this node, and the address at which clients reach the leader,
 	// "" while that is unknown.
 	Leader func() (id, leader string)

@@ -18,8 +18,14 @@ type Share struct {
 	Turn  uint64
 }
 
-// span is bytes of replies, up to an end, that reveal the state of one of Tells; of < 0: they reveal nothing.
+// span is bytes of replies, up to an end, that reveal the state of one of Tells.
 type span struct{ end, of int }
+
+// Of a span: it reveals the state of none, or of all.
+const (
+	ofNone = -1
+	ofAll  = -2
+)
 
 // Note notes that the bytes from one position up to another reveal the state of a group.
 func (sh *Shares) Note(g *Group, turn uint64, from, to int) {
@@ -29,13 +35,27 @@ func (sh *Shares) Note(g *Group, turn uint64, from, to int) {
 	if to <= from {
 		return
 	}
-	of := sh.join(Share{g, turn})
+	sh.note(sh.join(Share{g, turn}), from, to)
+}
+
+// Tell notes that replies reveal the state of a group, which NoteAll says.
+func (sh *Shares) Tell(g *Group, turn uint64) { sh.join(Share{g, turn}) }
+
+// NoteAll notes that the bytes from one position up to another reveal the states of all groups that were told of.
+func (sh *Shares) NoteAll(from, to int) {
+	if len(sh.Tells) > 0 {
+		sh.note(ofAll, from, to)
+	}
+}
+
+// note adds a span.
+func (sh *Shares) note(of, from, to int) {
 	if n := len(sh.spans); n > 0 && sh.spans[n-1].end == from && sh.spans[n-1].of == of {
 		sh.spans[n-1].end = to
 		return
 	}
 	if n := len(sh.spans); from > 0 && (n == 0 || sh.spans[n-1].end < from) {
-		sh.spans = append(sh.spans, span{from, -1})
+		sh.spans = append(sh.spans, span{from, ofNone})
 	}
 	sh.spans = append(sh.spans, span{to, of})
 }
@@ -57,7 +77,10 @@ func (sh *Shares) join(t Share) int {
 // Add adds the shares of bytes that come behind the first n.
 func (sh *Shares) Add(n int, more *Shares) {
 	if len(more.spans) > 0 && n > 0 && (len(sh.spans) == 0 || sh.spans[len(sh.spans)-1].end < n) {
-		sh.spans = append(sh.spans, span{n, -1})
+		sh.spans = append(sh.spans, span{n, ofNone})
+	}
+	for _, t := range more.Tells {
+		sh.join(t)
 	}
 	for _, sp := range more.spans {
 		of := sp.of
@@ -93,7 +116,7 @@ func (sh *Shares) Cut(from int) {
 
 // Quiet takes the bytes that come first and reveal nothing out, and returns how many they are.
 func (sh *Shares) Quiet() (n int) {
-	if sh == nil || len(sh.spans) == 0 || sh.spans[0].of >= 0 {
+	if sh == nil || len(sh.spans) == 0 || sh.spans[0].of != ofNone {
 		return 0
 	}
 	n = sh.spans[0].end
@@ -188,7 +211,7 @@ func (a *Awaited) Again(kick bool) bool {
 func (a *Awaited) Each(b []byte, known, unknown func(part []byte)) {
 	from := 0
 	for _, sp := range a.under.spans {
-		if part := b[from:sp.end]; sp.of >= 0 && a.lost[sp.of].Load() {
+		if part := b[from:sp.end]; a.isLost(sp.of) {
 			unknown(part)
 		} else if len(part) > 0 {
 			known(part)
@@ -199,6 +222,19 @@ func (a *Awaited) Each(b []byte, known, unknown func(part []byte)) {
 		known(b[from:])
 	}
 	a.under.Reset()
+}
+
+// isLost reports whether the state that a span reveals is lost.
+func (a *Awaited) isLost(of int) bool {
+	if of >= 0 {
+		return a.lost[of].Load()
+	}
+	for i := range a.under.Tells {
+		if of == ofAll && a.lost[i].Load() {
+			return true
+		}
+	}
+	return false
 }
 
 // Of slots: there are no keys, or keys of several slots.

@@ -143,13 +143,14 @@ func Sum(c *call, reply func(sum *engine.Stats)) {
 	c.Engines(func(e *engine.Engine, _ int64) { of = append(of, e) })
 	shard := 0
 	c.InSteps(nil, func() bool {
+		if len(of) == 0 {
+			reply(&sum)
+			return true
+		}
 		if shard = of[0].AddStats(&sum, shard, shards); shard > 0 {
 			return false
 		}
-		if of = of[1:]; len(of) > 0 {
-			return false
-		}
-		reply(&sum)
-		return true
+		of = of[1:]
+		return false
 	})
 }

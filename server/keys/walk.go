@@ -27,8 +27,13 @@ const (
 	matchStep = 256 << 10
 )
 
-// markBits is how many bits of a cursor say whose it is. Each node's table has the keys in other places.
-const markBits = 15
+// markBits returns how many bits of a cursor say whose it is. Each node's table has the keys in other places.
+func markBits(c *call) int {
+	if len(c.Groups) > 0 {
+		return 16 - handler.GroupBits
+	}
+	return 15
+}
 
 // parseCursor parses the cursor of SCAN. In a cluster, it is the cursor of one table: with that of another, keys
 // would be missed, so it is an error. text is the error.
@@ -60,7 +65,8 @@ func unmarked(c *call, cursor uint64, g *handler.Group) (uint64, bool) {
 	if !c.Clustered || cursor == 0 {
 		return cursor, true
 	}
-	return cursor >> markBits, g != nil && cursor&(1<<markBits-1) == mark(c, g)
+	bits := markBits(c)
+	return cursor >> bits, g != nil && cursor&(1<<bits-1) == mark(c, g)
 }
 
 // mark is the part of a cursor that identifies its table.
@@ -69,14 +75,14 @@ func mark(c *call, g *handler.Group) uint64 {
 	if e == nil {
 		e = g.Engine.Load()
 	}
-	return uint64(e.Mark() >> (16 - markBits))
+	return uint64(e.Mark() >> (16 - markBits(c)))
 }
 
 // cursorText returns the text of a cursor that SCAN replies with.
 func cursorText(c *call, cursor uint64) string {
 	marked := func(cursor uint64, g *handler.Group) uint64 {
 		if c.Clustered && cursor != 0 {
-			cursor = cursor<<markBits | mark(c, g)
+			cursor = cursor<<markBits(c) | mark(c, g)
 		}
 		return cursor
 	}
@@ -136,13 +142,14 @@ func (f *found) walk(cursor uint64, count int, tell bool) {
 	c, few := f.call, f.slots()
 	f.most = int(c.OutputLimit())
 	c.InSteps(nil, func() bool {
+		before := cursor
 		cursor = f.keys.Range(cursor, min(count, few), f.visit)
 		c.Holds = int64(cap(f.b))
 		switch count -= few; {
 		case len(f.b) > f.most:
 			c.Fail("ERR the reply would be over client-output-buffer-limit: use SCAN by itself, with a smaller COUNT")
 			return true
-		case count > 0 && cursor != 0:
+		case count > 0 && cursor != 0 && !(tell && nextGroup(c, before, cursor)):
 			return false
 		}
 		if tell {
@@ -152,6 +159,11 @@ func (f *found) walk(cursor uint64, count int, tell bool) {
 		f.reply()
 		return true
 	})
+}
+
+// nextGroup reports whether a walk has come to the next group, which another node may lead.
+func nextGroup(c *call, before, after uint64) bool {
+	return len(c.Groups) > 0 && (before^after)&(1<<handler.GroupBits-1) != 0
 }
 
 func scan(c *call, keys keyspace) {

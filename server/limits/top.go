@@ -1,6 +1,10 @@
 package limits
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"limitdb/engine"
 	"limitdb/resp"
 	"limitdb/rules"
@@ -52,20 +56,36 @@ func topKeys(c *call) {
 		}
 	}
 	c.InSteps(nil, func() bool {
+		if len(of) == 0 {
+			c.Array(len(top))
+			for _, k := range top {
+				c.Array(2)
+				c.Bulk(k.Key)
+				c.Int(k.Count)
+			}
+			return true
+		}
 		if top, shard = of[0].AddTop(top, of[0].now, q.by, q.count, in, shard, topStep); shard > 0 {
 			return false
 		}
-		if of = of[1:]; len(of) > 0 {
-			return false
-		}
-		c.Array(len(top))
-		for _, k := range top {
-			c.Array(2)
-			c.Bulk(k.Key)
-			c.Int(k.Count)
-		}
-		return true
+		of = of[1:]
+		return false
 	})
+}
+
+// JoinTop replies with what several nodes have replied to a command with these words.
+func JoinTop(c *call, words [][]byte, all []resp.Value) {
+	q, _ := parseTop(words[1:]) // it was parsed before
+	slices.SortFunc(all, func(a, b resp.Value) int {
+		return cmp.Or(cmp.Compare(b.Elems[1].Int, a.Elems[1].Int), strings.Compare(a.Elems[0].Text, b.Elems[0].Text))
+	})
+	all = all[:min(len(all), q.count)]
+	c.Array(len(all))
+	for _, v := range all {
+		c.Array(2)
+		c.Bulk([]byte(v.Elems[0].Text))
+		c.Int(v.Elems[1].Int)
+	}
 }
 
 // topQuery holds the arguments of RL.TOP.
