@@ -23,7 +23,7 @@ func holdMoments() []moment {
 		{"for the second time", []string{"+1m", "RL.COMMIT k ID a COST 3", "+5s"}},
 		{"after a commit of 9", []string{"+1m", "RL.COMMIT k ID a COST 9", "+5s"}},
 		{"after its cancel", []string{"+1m", "RL.CANCEL k ID a", "+5s"}},
-		{"31 s after a commit", []string{"+1m", "RL.COMMIT k ID a COST 3", "+31s", "+10m"}},
+		{"31 s after a commit", []string{"+1m", "RL.COMMIT k ID a COST 3", "+31s"}},
 		{"when its time is over", []string{"+11m"}},
 		{"when twice its time is over", []string{"+21m"}},
 		{"after a restart or a failover", []string{"+1m", "restart"}},
