@@ -419,18 +419,12 @@ func settleState(state []byte, there bool, e *hold.Entry, actual, void, now int6
 		s.Charged, s.Over = more, max(0, more-s.Decision.Remaining)
 		return limit.Charge(&s.Limit, state, now, more, dst, &s.Decision)
 	}
-	if e.Status != hold.Returned && there {
-		var back int64
-		if next, back, err = giveBackOf(state, now, &s.Limit, e, -more, void, dst); err != nil {
-			return nil, err
-		}
-		s.Charged = -back
+	if e.Status == hold.Returned || !there || e.Taken() <= void {
+		return nil, limit.Peek(&s.Limit, state, now, 0, &s.Decision)
 	}
-	left := state
-	if next != nil {
-		left = next
-	}
-	return next, limit.Peek(&s.Limit, left, now, 0, &s.Decision)
+	next, back, err := limit.ReturnAndPeek(&s.Limit, state, now, e.Back, -more, dst, &s.Decision)
+	s.Charged = -back
+	return next, err
 }
 
 // giveBackOf gives back some of what an entry has taken, unless the key was reset since.

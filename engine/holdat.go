@@ -29,14 +29,14 @@ func (e *Engine) HoldAt(place Place, now int64, key []byte, l *limit.Limit, cost
 			return err
 		}
 	}
-	return e.holdInStep(Place(h), now, key, &Request{Limit: *l, Cost: cost, Hold: r}, d)
-}
-
-func (e *core) holdInStep(place Place, now int64, key []byte, r *Request, d *limit.Decision) error {
-	return e.update(place, now, [][]byte{key}, func(t *Txn) error {
-		_, err := t.Take(key, r, d)
+	own := *r // a step keeps what it is given, so that r would be allocated
+	req := Request{Limit: *l, Cost: cost, Hold: &own}
+	err := e.update(Place(h), now, [][]byte{key}, func(t *Txn) error {
+		_, err := t.Take(key, &req, d)
 		return err
 	})
+	r.Again = own.Again
+	return err
 }
 
 // SettleAt is Settle in a step of its own; place is that of the key, as for HoldAt.
@@ -223,6 +223,9 @@ func (p *couple) store(m table.Mark, next []byte, must, mustSet bool) error {
 	s, had := p.s, p.key.Found()
 	if s.short.edit.Whole == nil && p.beside.Boxed() && cap(p.set)-len(p.set) < s.short.edit.More() {
 		return errBehind
+	}
+	if w := s.short.edit.Whole; next != nil && s.changes == nil && s.watched == nil && table.Expires(m.Kind(), next) > p.now && s.table.PutInPlace(&p.key, m, next, w) {
+		return nil // nobody else is to know
 	}
 	var room [limit.MaxState]byte
 	var was table.Mark

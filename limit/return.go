@@ -70,6 +70,31 @@ func Return(l *Limit, state []byte, now, back, amount int64, dst []byte) (next [
 	return bucketReturn(l, state, now, back, amount, dst)
 }
 
+// ReturnAndPeek is Return, and fills in d as Peek of a cost of 0 does for the state that Return leaves.
+func ReturnAndPeek(l *Limit, state []byte, now, back, amount int64, dst []byte, d *Decision) (next []byte, returned int64, err error) {
+	if l.Algorithm == FIXED && len(state) > 0 && back-now > 0 && back > now && amount > 0 {
+		var w fixedWindow
+		if err := w.find(l, state, now, amount); err != nil {
+			return nil, 0, err
+		}
+		if returned = min(amount, w.count); returned > 0 && w.count-returned <= l.Max && l.Max > 0 {
+			w.count -= returned
+			w.live = w.count > 0
+			w.tell(d, l, now)
+			return w.put(dst, l), returned, nil
+		}
+	}
+	next, returned, err = Return(l, state, now, back, amount, dst)
+	if err == nil {
+		left := state
+		if next != nil {
+			left = next
+		}
+		err = Peek(l, left, now, 0, d)
+	}
+	return next, returned, err
+}
+
 // bucketReturn is Return for the bucket family.
 func bucketReturn(l *Limit, state []byte, now, back, amount int64, dst []byte) (next []byte, returned int64, err error) {
 	if l.Max|l.Burst|amount < 0 || l.Period < 1 {

@@ -389,6 +389,17 @@ func TestReturnOfAnything(t *testing.T) {
 		if !bytes.Equal(again, next) || n != returned || !errors.Is(err2, err) {
 			t.Fatalf("in place: %x, %d, %v, else %x, %d, %v", again, n, err2, next, returned, err)
 		}
+		var d, want Decision
+		if err == nil {
+			left := state
+			if next != nil {
+				left = next
+			}
+			want, err = peek(&l, left, now, 0)
+		}
+		if also, n, err2 := ReturnAndPeek(&l, state, now, back, amount, nil, &d); !errors.Is(err2, err) || err == nil && (!bytes.Equal(also, next) || n != returned || d != want) {
+			t.Fatalf("ReturnAndPeek: %x, %d, %+v, %v; want %x, %d, %+v, %v", also, n, d, err2, next, returned, want, err)
+		}
 		if next == nil {
 			return
 		}

@@ -97,6 +97,19 @@ func (t *Table) FindBoth(key, beside *Spot) {
 	}
 }
 
+// PutInPlace is Put for a key and for what is beside it, if both are in one record, and their states stay as long as they are. It reports
+// whether that is so. The states expire later than now.
+func (t *Table) PutInPlace(key *Spot, m Mark, state, beside []byte) bool {
+	if key.slot == nil || key.r.slen != len(state) || key.r.blen() != len(beside) || len(beside) == 0 {
+		return false
+	}
+	key.r.setMark(m)
+	copy(unsafe.Slice(key.r.stateAt(), len(state)), state)
+	copy(key.r.beside(), beside)
+	t.expects(key.g, min(Expires(m.Kind(), state), Expires(limit.HOLDS, beside)))
+	return true
+}
+
 // due returns when the first state of a record expires.
 func (b *boxes) due(r record) int64 {
 	if r.blen() == 0 {

@@ -232,3 +232,36 @@ func (m *besideModel) put2(t *rapid.T, c *Change, mark Mark, moved bool) {
 		t.Fatal(fmt.Errorf("%s: %w", c.Key, err))
 	}
 }
+
+// A key is not evicted for what comes beside it.
+func TestKeyIsNotEvictedForItsOwn(t *testing.T) {
+	m := newTableModel(3)
+	m.a.SetLimit(256<<10, true)
+	put, refused := 0, 0
+	for i := range 6000 {
+		if err := m.put(start, key(i), stateOf(start+second*int64(1+i%7), 8, 1)); err != nil && err != ErrNoRoom {
+			t.Fatal(err)
+		}
+		k := key(i)
+		h := Hash(k, m.t.seed)
+		a, b := Spot{Hash: h, Key: k}, Spot{Hash: Beside(h), Key: k, Beside: true}
+		if m.t.FindBoth(&a, &b); !a.Found() || i%2 > 0 { // the others may go
+			continue
+		}
+		switch err := m.t.Put(start, &b, Unknown(limit.HOLDS), stateOf(start+second, 60+i%40, 2), false); err {
+		case nil:
+			put++
+		case ErrNoRoom:
+			refused++
+		default:
+			t.Fatal(err)
+		}
+		if m.t.Find(&a); !a.Found() {
+			t.Fatalf("%s has gone", k)
+		}
+		m.check()
+	}
+	if put < 500 || refused < 10 || m.t.Stats().Evicted < 100 {
+		t.Errorf("%d put, %d refused, %d evicted", put, refused, m.t.Stats().Evicted)
+	}
+}

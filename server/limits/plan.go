@@ -36,36 +36,67 @@ func Take(c *call, p *request.Plan, key []byte) bool {
 
 // takeHeld is Take for a plan that holds, settles, or counts once.
 func takeHeld(c *call, p *request.Plan, key []byte) bool {
-	if !p.Settles() && p.Op != request.Hold && (p.Op != request.Take || p.Given&request.OwnOnce == 0) {
+	switch {
+	case p.Settles():
+		settleNow(c, p, key)
+	case p.Op == request.Hold:
+		if text := checkPlan(c, p); text != "" {
+			c.Fail(text)
+			return true
+		}
+		h := engine.Hold{ID: p.OnceID, TTL: p.OnceFor, Returns: p.Given&request.OwnReturn != 0}
+		var d limit.Decision
+		if err := c.Group.Engine.Load().HoldAt(c.Place, c.Now, key, &p.Limit, p.Cost, &h, &d); err != nil {
+			c.Fail(planError(c.Keyspace(), p, key, err))
+			return true
+		}
+		Millis(c, &d)
+		if d.Limited || c.Decisions != nil {
+			tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &d, &h)
+		}
+	case p.Op == request.Take && p.Given&request.OwnOnce != 0:
+		own := room(c, nil)
+		err := c.Group.Engine.Load().HoldAt(c.Place, c.Now, key, &p.Limit, p.Cost, own.holds(p), &own.d)
+		own.reply(c, p, c.Keyspace(), key, &own.d, p.Cost, err)
+		if err == nil && own.tells(p) && (own.d.Limited || c.Decisions != nil) {
+			tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &own.d, nil)
+		}
+		own.hold.ID, own.once.ID = nil, nil
+		own.from.Put(own)
+	default:
 		return false
 	}
-	own := room(c, nil)
-	defer own.from.Put(own)
-	if text := checkPlan(c, p); text != "" {
-		c.Fail(text)
-		return true
+	return true
+}
+
+// settleNow is takeHeld for a plan that settles.
+func settleNow(c *call, p *request.Plan, key []byte) {
+	var s engine.Settlement
+	var err error
+	if e := c.Group.Engine.Load(); p.Op == request.Commit {
+		err = e.SettleAt(c.Place, c.Now, key, p.OnceID, p.Cost, &s)
+	} else {
+		err = e.GiveUpAt(c.Place, c.Now, key, p.OnceID, &s)
 	}
-	e, err := c.Group.Engine.Load(), error(nil)
-	switch p.Op {
-	case request.Commit:
-		err = e.SettleAt(c.Place, c.Now, key, p.OnceID, p.Cost, &own.settled)
-	case request.Cancel:
-		err = e.GiveUpAt(c.Place, c.Now, key, p.OnceID, &own.settled)
-	default:
-		err = e.HoldAt(c.Place, c.Now, key, &p.Limit, p.Cost, own.holds(p), &own.d)
+	if replySettled(c, p, c.Keyspace(), key, &s, err); err != nil || c.Decisions == nil {
+		return
 	}
-	own.reply(c, p, c.Keyspace(), key, &own.d, p.Cost, err)
+	if told := settlementOf(c, key, p.OnceID, p.Op == request.Cancel, "", &s); told != nil {
+		told.Happen(c)
+	}
+}
+
+// replySettled replies to a plan that settles, with how the hold was settled or with the error.
+func replySettled(c *call, p *request.Plan, keys handler.Keyspace, key []byte, s *engine.Settlement, err error) {
 	switch {
 	case err != nil:
-	case p.Settles():
-		if s := settlementOf(c, key, p.OnceID, p.Op == request.Cancel, "", &own.settled); s != nil {
-			s.Happen(c)
-		}
-	case own.tells(p) && (own.d.Limited || c.Decisions != nil):
-		tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &own.d, own.heldAs(p))
+		c.Fail(errorText(keys, err, key, s.Limit.Algorithm.Kind()))
+	case p.Op == request.Commit:
+		c.Array(5)
+		FiveSettled(c, s)
+	default:
+		c.Int(max(0, -s.Charged))
 	}
-	own.hold.ID, own.once.ID = nil, nil
-	return true
 }
 
 // planned is a plan for a key.
@@ -247,23 +278,18 @@ func (o *planned) tells(p *request.Plan) bool {
 
 // reply replies to a plan with the decision on the key, or with the error.
 func (o *planned) reply(c *call, p *request.Plan, keys handler.Keyspace, key []byte, d *limit.Decision, granted int64, err error) {
+	if p.Settles() {
+		replySettled(c, p, keys, key, &o.settled, err)
+		return
+	}
 	if err != nil {
-		if p.Settles() {
-			c.Fail(errorText(keys, err, key, o.settled.Limit.Algorithm.Kind()))
-		} else {
-			c.Fail(planError(keys, p, key, err))
-		}
+		c.Fail(planError(keys, p, key, err))
 		return
 	}
 	if p.Given&request.OwnOnce != 0 {
 		c.Quorum = true
 	}
 	switch {
-	case p.Op == request.Commit:
-		c.Array(5)
-		FiveSettled(c, &o.settled)
-	case p.Op == request.Cancel:
-		c.Int(max(0, -o.settled.Charged))
 	case p.Style != request.InMillis:
 		seconds(c, d)
 	default:
