@@ -38,6 +38,9 @@ type Together struct {
 	CountDenied bool
 	// Peek decides as if everything was taken, and changes nothing.
 	Peek bool
+	// Free receives, of a Peek that is granted, the decisions if nothing is asked for: what is available. It is as long as the others; nil if
+	// nobody asks.
+	Free []limit.Decision
 	// Hold holds what is taken from each limit that is not soft, unless it is nil.
 	Hold *Hold
 	// Once has the request count once, unless it is nil.

@@ -163,6 +163,11 @@ func (all *together) decideNow() (at int, err error) {
 			return at, err
 		}
 	}
+	if r.Free != nil && r.Peek && at < 0 {
+		if at, err := all.tellFree(); err != nil {
+			return at, err
+		}
+	}
 	if r.Peek {
 		t.Count(Peeked)
 	} else {
@@ -315,6 +320,23 @@ func (all *together) conclude(at int) (int, error) {
 		}
 	}
 	return at, nil
+}
+
+// tellFree says what is available, as conclude does if another limit denies.
+func (all *together) tellFree() (at int, err error) {
+	t, r := all.t, all.r
+	for i := range r.Keys {
+		it, d := t.part(i), &r.Free[i]
+		if lease := r.lease(i); lease != nil {
+			err = it.free(lease, d)
+		} else {
+			err = it.peek(&r.Limits[i], 0, d)
+		}
+		if err != nil {
+			return i, err
+		}
+	}
+	return -1, nil
 }
 
 // countDenials counts the denials of limits that count their own. at is the limit that

@@ -98,7 +98,7 @@ func (c *call) refusal(p phase, special uint32) string {
 		return fmt.Sprintf(errSubscribed, cmd.Full)
 	}
 	switch {
-	case c.crosses && (p == byItself || p == queued && cmd.Name != "EXEC"):
+	case c.crosses && !spreads(c, p) && (p == byItself || p == queued && cmd.Name != "EXEC"):
 		return errCrossSlot
 	case special&specialLoading != 0 && cmd.Flags&spec.Loading == 0:
 		return errLoading
@@ -271,4 +271,9 @@ func allowedWhileSubscribed(cmd *command) bool {
 // session ends once it has sent the replies that it owes. A batch asks once, because it ends after a turn.
 func (s *session) mayBegin() bool {
 	return s.far == nil || s.far.Leased() || !s.life.Drain(uplink.ErrNoLease)
+}
+
+// spreads reports whether the command of a call asks several groups.
+func spreads(c *call, p phase) bool {
+	return c.crosses && p == byItself && c.cmd.Flags&spec.Across != 0
 }

@@ -92,7 +92,7 @@ func (s *session) Resume() (more bool) {
 // has silenced. It reports whether the command has finished.
 func (s *session) resumed() bool {
 	mark := len(s.call.Out)
-	s.call.Failed = false
+	s.call.Failed, s.call.Durable = false, false
 	away := s.fwd.away() // what comes from the leader waits for nothing here
 	done := s.pending.resume(s)
 	if done && s.gathered != nil {

@@ -345,6 +345,10 @@ func (t *infoText) values() []statValue {
 		{"decisions_allowed", e.Allowed + srv.Rules().Free()},
 		{"decisions_limited", e.Limited},
 		{"decisions_shadow_limited", srv.Rules().Shadowed()},
+		{"decisions_across_groups", srv.crossings.Requests.Load()},
+		{"decisions_across_groups_denied_late", srv.crossings.DeniedLate.Load()},
+		{"across_groups_given_back", srv.crossings.GivenBack.Load()},
+		{"across_groups_left_taken", srv.crossings.Left.Load()},
 		{"decisions_peeked", e.Peeked},
 		{"decisions_refunded", e.Refunded},
 		{"decisions_refused_oom", e.Refused},
@@ -398,6 +402,10 @@ func (srv *Server) Figures() stats.Server {
 		},
 		Traffic: srv.counts.Traffic(), Commands: srv.table.Totals(srv.counts),
 		SlowlogEntries: srv.slowlog.Len(), SlowCommands: srv.slowlog.Total(),
+		Crossings: stats.Crossings{
+			Requests: srv.crossings.Requests.Load(), DeniedLate: srv.crossings.DeniedLate.Load(),
+			GivenBack: srv.crossings.GivenBack.Load(), Left: srv.crossings.Left.Load(),
+		},
 	}
 	return f
 }

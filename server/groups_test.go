@@ -15,6 +15,7 @@ import (
 	"limitdb/engine"
 	"limitdb/resp"
 	"limitdb/server/group"
+	"limitdb/server/handler"
 	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
@@ -354,7 +355,8 @@ func TestCrossSlot(t *testing.T) {
 	}
 	apart := ""
 	for i := 0; apart == ""; i++ { // a caller whose rules are in two groups
-		if u := "u" + strconv.Itoa(i); strings.HasPrefix(line(ts.alone("RL.CHECK", "two", "1", "u", u)), "-CROSSSLOT") {
+		u := "u" + strconv.Itoa(i)
+		if keys := ts.keysOf([]string{"RL.CHECK", "two", "1", "u", u}); ts.groupOf([]byte(keys[0])) != ts.groupOf([]byte(keys[1])) {
 			apart = u
 		}
 	}
@@ -365,9 +367,9 @@ func TestCrossSlot(t *testing.T) {
 		[2]string{"DEL " + k1 + " " + other, crosses},
 		[2]string{"DEL " + k1 + " {" + k1 + "}2 " + k1, "0"},
 		[2]string{"RL.TAKEALL 2 " + k1 + " " + other + " GCRA 5/m GCRA 6/m", "[0 -1 [0 5 4 -1 12000] [0 6 5 -1 10000]]"},
-		[2]string{"RL.TAKEALL 2 " + k1 + " " + k2 + " GCRA 5/m GCRA 6/m", crosses},
+		[2]string{"RL.HOLDALL 2 " + k1 + " " + k2 + " GCRA 5/m GCRA 6/m TTL 1m ID i", "-" + handler.ErrOneSlot("RL.HOLDALL")},
 		[2]string{"RL.CHECK one 1 u a", `[0 5 4 -1 12000 "user"]`},
-		[2]string{"RL.CHECK two 1 u " + apart, crosses},
+		[2]string{"RL.CHECK two 1 u " + apart + " WAIT 1m", "-" + handler.ErrOneSlot("WAIT")},
 		[2]string{"RL.CHECK one 1 nothing a", `[0 -1 -1 -1 0 ""]`},
 		[2]string{"EVAL return{KEYS[1]} 1 " + k1, `["` + k1 + `"]`},
 		[2]string{"EVAL return{KEYS[1]} 2 " + k1 + " " + k2, crosses},

@@ -44,7 +44,7 @@ func (srv *Server) Begin(ctx context.Context, args [][]byte) (out []byte, wait f
 		return resp.AppendError(nil, errShuttingDown), nil
 	}
 	c.decide()
-	if !c.away && !c.waits() {
+	if !c.away && c.crossed == nil && !c.waits() {
 		return c.Out, nil
 	}
 	c.Args = cloned(args)
@@ -62,7 +62,10 @@ func cloned(args [][]byte) [][]byte {
 // finish does what Begin has left.
 func (c *httpCall) finish(ctx context.Context) (out []byte, err error) {
 	defer c.contain(&out)
-	if c.away {
+	switch {
+	case c.crossed != nil:
+		return c.finishCrossed(ctx)
+	case c.away:
 		return c.goElsewhere(ctx)
 	}
 	return c.send(ctx)
@@ -75,6 +78,8 @@ type httpCall struct {
 	turn    uint64         // see durable.Source.Turn
 	away    bool           // only the leader can run it: it has not run
 	refused bool           // it has not run for another reason
+	crossed *crossed       // nil: it asks no groups that have yet to answer
+	woken   chan struct{}  // by those
 }
 
 // decide runs the command, unless only the leader can run it.
@@ -137,6 +142,13 @@ func (c *httpCall) runAlone(special uint32) {
 		c.Client = worker{c.From()}
 	}
 	c.since = c.Began
+	if spreads(&c.call, byItself) {
+		c.Failed, c.Quorum, c.Durable, c.Latency = false, false, false, nil
+		crossHTTP(c)
+		c.done(byItself, srv.clock.Now()-c.Began, special)
+		endChanges(&c.call, c.Out)
+		return
+	}
 	c.done(byItself, c.run(byItself, nil, false), special)
 	endChanges(&c.call, c.Out)
 }
@@ -250,7 +262,7 @@ func (c *httpCall) goElsewhere(ctx context.Context) (out []byte, err error) {
 	defer srv.leaderless.Remove(woken)
 	for begin := srv.clock.Now(); ; c.decide() {
 		if !c.away {
-			return c.send(ctx)
+			return c.finish(ctx)
 		}
 		if link := c.group.Uplink(-1); link != nil {
 			if out, begun, err := c.forward(ctx, link); begun {
@@ -321,6 +333,40 @@ func (c *httpCall) forward(ctx context.Context, link *uplink.Link) (out []byte, 
 			return resp.AppendError(nil, errUnknownOutcome), true, nil
 		}
 	}
+}
+
+// crossHTTP runs the command of a caller of Do that asks several groups. If that must wait, crossHTTP leaves the rest to finish.
+func crossHTTP(c *httpCall) {
+	w := cross(&c.call)
+	if w == nil {
+		return
+	}
+	c.woken = make(chan struct{}, 1)
+	w.Begin(&c.srv.crossings, true, func() {
+		select {
+		case c.woken <- struct{}{}:
+		default:
+		}
+	})
+	if w.Resume() {
+		w.reply(&c.call)
+		return
+	}
+	c.crossed = w
+}
+
+// finishCrossed waits for the groups that a command asks. If ctx ends before, the request goes on without its caller.
+func (c *httpCall) finishCrossed(ctx context.Context) ([]byte, error) {
+	for !c.crossed.Resume() {
+		select {
+		case <-c.woken:
+		case <-ctx.Done():
+			c.crossed.Abandon()
+			return nil, ctx.Err()
+		}
+	}
+	c.crossed.reply(&c.call)
+	return c.Out, nil
 }
 
 // May returns "" if the user in a context may run a command and otherwise the error, which is noted in ACL LOG.

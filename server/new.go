@@ -265,6 +265,9 @@ func (s *session) Closed(reason error) {
 	for _, ch := range s.call.changes {
 		ch.End(srv.clock.Now(), "not known: the client has gone")
 	}
+	if w, ok := s.pending.(*crossed); ok {
+		w.Abandon()
+	}
 	if w := s.pub.Waits.Load(); w != nil {
 		w.Group.Engine.Load().Cancel(w.Group.At(srv.clock.Now()), w.Waiter, nil)
 	}

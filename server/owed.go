@@ -179,8 +179,11 @@ func (o *owed) holdAll(sh *group.Shares) {
 }
 
 // kicks reports whether a sync must be asked for: whether the transport does not do it after this round.
-func (o *owed) kicks() bool {
-	in, ok := o.s.conn.(interface{ CallsAfterInput() bool })
+func (o *owed) kicks() bool { return kicks(o.s) }
+
+// kicks reports whether a sync must be asked for after what a session does.
+func kicks(s *session) bool {
+	in, ok := s.conn.(interface{ CallsAfterInput() bool })
 	return !ok || !in.CallsAfterInput()
 }
 

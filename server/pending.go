@@ -6,10 +6,13 @@ import (
 	"sync/atomic"
 
 	"limitdb/engine"
+	"limitdb/groups/across"
 	"limitdb/internal/origin"
 	"limitdb/server/clients"
+	"limitdb/server/crossing"
 	"limitdb/server/handler"
 	"limitdb/server/pubsub"
+	"limitdb/server/spec"
 )
 
 // What a session waits for is one value, its pending, with one resume. A session without one runs commands:
@@ -25,7 +28,7 @@ import (
 // session does not.
 //
 // What a session can wait for: its next turn (nextTurn), also in the middle of a command (stepping); the end of a pause (heldBack); a
-// decision (waiting); work in another goroutine (working); a time (guess); the leader, or a leader (forwarding); and, around
+// decision (waiting), or those of several groups (crossed); work in another goroutine (working); a time (guess); the leader, or a leader (forwarding); and, around
 // one of these, the end of a read after READONLY (reading). Replies that wait for the disk do not stop a session: see owed.
 //
 // transport.Life holds the state of the connection. To close a connection after its last reply,
@@ -364,4 +367,96 @@ func (st *stepping) resume(s *session) bool {
 	s.srv.slowlog.Note(&s.pub, st.args, s.call.Began, st.took)
 	s.call.Out = append(s.call.Out, st.reply...)
 	return true
+}
+
+// Commands whose keys are in several groups. RL.TAKEALL and RL.CHECK ask each group for its part, see groups/across; any node may do that. Other
+// commands are refused, and so are these in EXEC and in scripts.
+
+// crossed is a command under way that asks several groups: what its session waits for.
+type crossed struct {
+	*crossing.Crossing
+	p    handler.Crosses
+	cmd  *command
+	args [][]byte
+}
+
+// cross begins to run the command of a call that asks several groups. It returns nil if it has replied.
+func cross(c *call) *crossed {
+	c.Durable = true                  // an error reveals nothing
+	args := handler.CloneArgs(c.Args) // the read buffer goes
+	c.Args = args
+	p, text := c.cmd.Prepare(c)
+	if text != "" {
+		c.Fail(text)
+		return nil
+	}
+	w := &crossed{cmd: c.cmd, args: args}
+	var ok bool
+	if w.p, ok = p.(handler.Crosses); !ok {
+		p.Free()
+		c.Fail(errCrossSlot)
+		return nil
+	}
+	r, each, text := w.p.Cross()
+	if text != "" {
+		p.Free()
+		c.Fail(text)
+		return nil
+	}
+	w.Crossing = crossing.New(r, each, c.srv.groupOf)
+	return w
+}
+
+// crossNow runs the command of a client's call that asks several groups, or parks its session.
+func crossNow(c *call) {
+	w := cross(c)
+	if w == nil {
+		return
+	}
+	s := c.client
+	w.Begin(&c.srv.crossings, kicks(s), s.conn.Wake)
+	if w.Resume() {
+		w.reply(c)
+		return
+	}
+	s.pub.ArgMemory.Store(handler.ArgBytes(w.args))
+	s.park(w)
+}
+
+// resume implements pending.
+func (w *crossed) resume(s *session) bool {
+	if !w.Resume() {
+		return false
+	}
+	s.pub.ArgMemory.Store(0)
+	w.reply(&s.call)
+	if s.call.Failed {
+		s.stripe.Fail(w.cmd.ID)
+	}
+	return true
+}
+
+// reply replies with the result. All that the reply reveals is durable.
+func (w *crossed) reply(c *call) {
+	own, args := c.cmd, c.Args
+	c.cmd, c.Args, c.Failed = w.cmd, w.args, false
+	defer func() { c.cmd, c.Args = own, args }()
+	switch r := w.Result(); r.Outcome {
+	case across.Granted, across.Denied:
+		c.Now = c.srv.group.At(c.Began)
+		w.p.Crossed(c.inner(), r.At, r.Sum, nil)
+	case across.Failed:
+		if r.At >= 0 {
+			c.Group = &c.srv.groupOf(w.p.Keys()[r.At]).Group // which says what the key is
+		}
+		w.p.Crossed(c.inner(), r.At, 0, r.Err)
+		c.Group = &c.group.Group
+	case across.Leaderless:
+		c.Fail(spec.ErrNoLeader)
+	default:
+		c.srv.counters.unknownOutcomes.Add(1)
+		c.Fail(errUnknownOutcome)
+	}
+	w.p.Free()
+	c.Durable = true
 }

@@ -50,5 +50,9 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"pipeline-decides-for-another-node", "ahead.go", "g.Special.Load()&specialFollowing == 0 {\n		a.groups", "true {\n		a.groups", "TestGroupThatIsLedElsewhere"},
 		{"watch-of-another-leader", "forward.go", "m.lost || m.stream != nil && m.stream != st", "m.lost", "TestForwardedWatch"},
 		{"watch-of-a-leader-that-was", "multi.go", "m.stream != nil || following", "following", "TestForwardedWatch"},
+		{"part-told-before-it-is-durable", "crossing/crossing.go", "	if k.Withholds() && k.Wait(c.parts", "	if false && k.Wait(c.parts", "TestUnknown"},
+		{"look-told-before-it-is-durable", "crossing/crossing.go", "	if k.AckLeader.Load() || !k.Withholds() {\n", "	if k.AckLeader.Load() || k.Withholds() {\n", "TestDeniedLate"},
+		{"part-taken-in-another-turn", "crossing/crossing.go", "p.turn != seen && c.each == nil {", "seen == 0 {", "TestLeaderless"},
+		{"lease-of-a-part-not-given-back", "crossing/crossing.go", "		if p.leases() {\n", "		if false {\n", "TestDeniedLate"},
 	})
 }

@@ -136,7 +136,7 @@ func common(c *call, keys [][]byte) (g *group.Group) {
 		case nil, of:
 			g = of
 		default:
-			c.crosses = true
+			c.crosses, c.here = true, true // any node asks the groups
 			return c.srv.group
 		}
 	}

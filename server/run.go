@@ -26,7 +26,7 @@ const untimed = -1
 // run runs the command of the call, in the step t unless that is nil. It returns how many ns that took, or untimed if the
 // command is timed together with the others of its batch and did nothing long.
 func (c *call) run(p phase, t *handler.Txn, together bool) (took int64) {
-	c.Failed, c.Quorum, c.Latency = false, false, nil
+	c.Failed, c.Quorum, c.Durable, c.Latency = false, false, false, nil
 	start := c.since
 	if start == 0 && !together {
 		start = c.srv.clock.Now()
@@ -66,6 +66,8 @@ func (c *call) alone() {
 	switch cmd := c.cmd; {
 	case c.gathers && c.client != nil:
 		gather(c)
+	case spreads(c, byItself) && c.client != nil:
+		crossNow(c)
 	case cmd.Prepare != nil:
 		if p, text := cmd.Prepare(c); text != "" {
 			c.Fail(text)
@@ -198,7 +200,7 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 // invokePlan is invoke for a command that has a plan, while undisturbed holds.
 func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 	c := &s.call
-	c.cmd, c.Failed, c.Quorum, c.Latency = cmd, false, false, nil
+	c.cmd, c.Failed, c.Quorum, c.Durable, c.Latency = cmd, false, false, false, nil
 	mark := len(c.Out)
 	if &cmd.Command != s.pub.LastCmd.Load() {
 		s.pub.LastCmd.Store(&cmd.Command)

@@ -12,6 +12,7 @@ import (
 
 	"limitdb/config"
 	"limitdb/engine"
+	"limitdb/groups/across"
 	"limitdb/internal/decisionlog"
 	"limitdb/internal/origin"
 	"limitdb/internal/pulse"
@@ -129,6 +130,7 @@ type Server struct {
 	table                   *commands
 	counts                  *stats.Counters
 	counters                counters
+	crossings               across.Counters // of requests that ask several groups
 	slowlog                 slowlog.Log
 	latency                 latency.Monitor
 	history                 history.History

@@ -24,8 +24,10 @@ import (
 	"limitdb/limit"
 )
 
-// TTL is for how long a part is held, in ns. It is only the time in which it can be given back: ONEXPIRE keep.
-const TTL = 30_000_000_000
+// TTL is for how long a part is held, in ns. It is only the time in which it can be given back: ONEXPIRE keep. It is no longer than a coordinator
+// needs, since a key has room for 65 536 holds: of a limit that all callers share, that bounds how many requests may be granted in a
+// second.
+const TTL = 5_000_000_000
 
 // Outcome is what a group has made of a call.
 type Outcome uint8
@@ -73,8 +75,8 @@ type Groups interface {
 	Look(part int)
 	// Take asks to take a part and hold it for TTL, under the id of the attempt. A group that takes nothing counts the denial, and begins blocks.
 	Take(part int)
-	// GiveBack asks to give back what Take has taken under the id. If nothing is known of the id, the group must remember it for TTL, and
-	// refuse a Take that comes later.
+	// GiveBack asks to give back what Take has taken under the id. If nothing is known of the id, the group must remember it, as CANCEL does, and refuse
+	// a Take that comes later.
 	GiveBack(part int)
 	// Reply gives the verdict, exactly once. Calls may follow.
 	Reply(v Verdict)
@@ -124,6 +126,7 @@ type Check struct {
 	soft   []bool
 	costs  []int64
 	looks  bool
+	each   bool
 	room   []limit.Decision // free, would and taken
 	free   []limit.Decision // by the index of the limit: what is available
 	would  []limit.Decision // what a look has said
@@ -141,6 +144,7 @@ const (
 	looking    phase = iota
 	confirming       // those that would deny have been asked to decide
 	taking
+	gathering // each has been asked to do its part
 	over
 )
 
@@ -154,6 +158,9 @@ type Request struct {
 	Soft []bool
 	// Looks has nothing taken: the answer is what a request that takes would be told.
 	Looks bool
+	// Each has every group do its part at once, whatever the others do, and nothing is given back: Take is what it does. The request is granted when all
+	// are durable.
+	Each bool
 }
 
 // Begin begins a request. A Check that is Done may be used again.
@@ -162,15 +169,20 @@ func (c *Check) Begin(r Request, to Groups, counts *Counters) {
 	if cap(c.room) < 4*n {
 		c.room = make([]limit.Decision, 4*n)
 	}
-	*c = Check{groups: to, counts: counts, parts: r.Parts, soft: r.Soft, costs: r.Costs, looks: r.Looks, room: c.room[:4*n]}
+	*c = Check{groups: to, counts: counts, parts: r.Parts, soft: r.Soft, costs: r.Costs, looks: r.Looks, each: r.Each, room: c.room[:4*n]}
 	c.Rows, c.free, c.would, c.taken = c.room[:n], c.room[n:2*n], c.room[2*n:3*n], c.room[3*n:]
 	counts.Requests.Add(1)
 	c.running = true
 	for i := range c.parts {
 		c.parts[i] = Part{Rows: c.parts[i].Rows}
 	}
-	for i := range c.parts {
-		to.Look(i)
+	if r.Each {
+		c.phase = gathering
+		c.take(func(*Part) bool { return true })
+	} else {
+		for i := range c.parts {
+			to.Look(i)
+		}
 	}
 	c.running = false
 	c.run()
@@ -218,7 +230,7 @@ func (c *Check) settled(p *Part) {
 // Done reports whether every call has been answered.
 func (c *Check) Done() bool {
 	for i := range c.parts {
-		if p := &c.parts[i]; p.looked == 0 || p.taking && p.took == 0 || p.giving && p.gave == 0 {
+		if p := &c.parts[i]; p.looked == 0 && !c.each || p.taking && p.took == 0 || p.giving && p.gave == 0 {
 			return false
 		}
 	}
@@ -245,6 +257,8 @@ func (c *Check) step() {
 		c.confirmed()
 	case taking:
 		c.decided()
+	case gathering:
+		c.gathered()
 	}
 }
 
@@ -340,6 +354,26 @@ func (c *Check) decided() {
 	}
 }
 
+// gathered goes on once every group has done its part.
+func (c *Check) gathered() {
+	gone := false
+	for i := range c.parts {
+		switch c.parts[i].took {
+		case 0:
+			return
+		case Leaderless, Unknown:
+			gone = true
+		}
+	}
+	switch {
+	case c.failed():
+	case gone:
+		c.lost()
+	default:
+		c.end(Verdict{Outcome: Granted, At: -1})
+	}
+}
+
 // failed ends a request of which a part has failed, and reports whether it has.
 func (c *Check) failed() bool {
 	for i := range c.parts {
@@ -371,7 +405,7 @@ func (c *Check) end(v Verdict) {
 	if v.Outcome == Denied {
 		v.At = c.worst()
 	}
-	if v.Outcome != Granted {
+	if v.Outcome != Granted && !c.each {
 		for i := range c.parts {
 			p := &c.parts[i]
 			p.giving = p.taking && (p.took == 0 || p.took == Granted || p.took == Unknown)

@@ -157,6 +157,26 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// TestEach has every group do its part by itself.
+func TestEach(t *testing.T) {
+	for answers, want := range map[string]string{
+		"gg": "granted", "gu": "unknown", "ug": "unknown", "gl": "unknown", "ll": "leaderless", "fg": "failed 0 no", "uf": "failed 1 no",
+	} {
+		s := &script{}
+		var c Check
+		c.Begin(Request{Parts: []Part{{Rows: []int{0}}, {Rows: []int{1}}}, Costs: []int64{1, 1}, Each: true}, s, new(Counters))
+		for i, o := range []byte(answers) {
+			if c.Done() || len(s.asked) != 2 {
+				t.Errorf("%s: done before all have answered", answers)
+			}
+			c.Told(i, Take, Answer{Outcome: map[byte]Outcome{'g': Granted, 'f': Failed, 'l': Leaderless, 'u': Unknown}[o], Err: errors.New("no")})
+		}
+		if got := strings.Join(s.asked, ", "); got != "take 0, take 1, "+want || !c.Done() {
+			t.Errorf("%s: %s, want %s", answers, got, want)
+		}
+	}
+}
+
 // TestWithin has groups answer from within each call, as those that this node leads may.
 func TestWithin(t *testing.T) {
 	var c Check

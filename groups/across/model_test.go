@@ -244,27 +244,19 @@ func (p *asked) look(w *world) Answer {
 	if !w.calm && w.r.IntN(3) == 0 {
 		e = p.g.until(w.r.IntN(len(p.g.log) + 1))
 	}
-	decide := func(costs []int64) (at int, ds []limit.Decision, err error) {
-		r := p.together()
-		r.Peek, r.Costs = true, costs
-		err = e.UpdateAt(0, w.now, p.keys, func(t *engine.Txn) (err error) {
-			at, err = t.Together(r)
-			return err
-		})
-		return at, r.Decisions, err
-	}
-	at, ds, err := decide(p.costs)
-	if err != nil {
+	r, at := p.together(), -1
+	r.Peek, r.Free = true, make([]limit.Decision, len(p.keys))
+	err := e.UpdateAt(0, w.now, p.keys, func(t *engine.Txn) (err error) {
+		at, err = t.Together(r)
+		return err
+	})
+	switch {
+	case err != nil:
 		return Answer{Outcome: Failed, Err: err}
+	case at >= 0:
+		return Answer{Outcome: Denied, Rows: r.Decisions}
 	}
-	if at >= 0 {
-		return Answer{Outcome: Denied, Rows: ds}
-	}
-	_, free, err := decide(make([]int64, len(p.costs)))
-	if err != nil {
-		return Answer{Outcome: Failed, Err: err}
-	}
-	return Answer{Outcome: Granted, Rows: ds, Free: free}
+	return Answer{Outcome: Granted, Rows: r.Decisions, Free: r.Free}
 }
 
 func (p *asked) take(now int64, id []byte) Answer {
@@ -402,8 +394,8 @@ func (w *world) episode() {
 		case n < 2 && began < 14:
 			began++
 			w.random(limits)
-		case n == 2 && failing && w.now < start+20*second:
-			w.now += w.r.Int64N(second)
+		case n == 2 && failing && w.now < start+3*second:
+			w.now += w.r.Int64N(second / 2)
 		case n == 3 && failing && began < 14:
 			w.groups[w.r.IntN(len(w.groups))].dies()
 		case n < 6:

@@ -15,6 +15,17 @@ type Server struct {
 	// SlowlogEntries is the current number of entries in the slow log, and SlowCommands counts all that there were.
 	SlowlogEntries int64
 	SlowCommands   uint64
+	Crossings      Crossings
+}
+
+// Crossings counts what became of requests whose limits are in several groups.
+type Crossings struct {
+	// Requests counts them all.
+	Requests uint64
+	// DeniedLate counts requests that one group has denied when another had, or may have, taken its part.
+	DeniedLate uint64
+	// GivenBack counts parts that were given back, and Left those that may have stayed taken, though their requests were not granted.
+	GivenBack, Left uint64
 }
 
 // Clients describes the connections of the RESP port.

@@ -27,6 +27,7 @@ type Call struct {
 	Undecided bool // that error says that another node decides, and that this one did not
 	Whole     bool // the command must not yield
 	Quorum    bool // the reply waits for a majority, as those of commands with spec.Quorum
+	Durable   bool // what the reply reveals is durable already
 
 	Args    [][]byte // the command's name first; valid in the call's first turn only
 	Now     int64    // the time of the group at the start of the batch, at which the command decides, ns of Unix time
@@ -175,7 +176,7 @@ func (c *Call) Worked(n int64) { c.Ran += int(min(n, LookAtClock)) }
 // Reveals reports whether the reply may depend on state, so that it must wait as a decision does. Every reply may, even an error, for
 // which a handler may have looked at keys, rules or memory; but not those of commands that have to do with none of these.
 func (c *Call) Reveals(cmd *spec.Command) bool {
-	return cmd.Flags&(spec.Write|spec.Readonly|spec.Quorum) != 0 && !(c.Failed && c.Undecided)
+	return cmd.Flags&(spec.Write|spec.Readonly|spec.Quorum) != 0 && !c.Durable && !(c.Failed && c.Undecided)
 }
 
 // Fail replies with an error and marks the command as failed.

@@ -26,6 +26,22 @@ type Asks interface {
 	Size() int64
 }
 
+// Crosses is a Prepared whose keys may be in several groups, each of which does its part.
+type Crosses interface {
+	Prepared
+	// Cross returns what is asked for, or the text of the error if that needs all its keys in one group. If each is not nil, every group does that with its
+	// part, whatever the others do.
+	Cross() (r *engine.Together, each func(t *engine.Txn, r *engine.Together) (n int64, err error), text string)
+	// Crossed replies with the decisions, which the request has. at is the limit that denies, or that err is about; -1: none. sum is what
+	// the groups have returned for each, together.
+	Crossed(c *Call, at int, sum int64, err error)
+}
+
+// ErrOneSlot returns the text of the error for a command with an option that needs all its keys in one group.
+func ErrOneSlot(option string) string {
+	return "CROSSSLOT " + option + " needs all keys in one slot: give them one hash tag, such as {user:17}, or the namespace of rules shard_by"
+}
+
 // Outdates is what asks under rules that may change while it waits.
 type Outdates interface {
 	// Outdated reports whether it must be prepared and asked again.

@@ -119,6 +119,33 @@ func takeAll(c *call, t *txn) {
 		}
 		return
 	}
+	a.reply(c, at)
+}
+
+// Cross implements handler.Crosses.
+func (a *together) Cross() (r *engine.Together, each func(*engine.Txn, *engine.Together) (int64, error), text string) {
+	switch {
+	case a.r.Once != nil:
+		text = handler.ErrOneSlot("ONCE")
+	case a.r.Hold != nil:
+		text = handler.ErrOneSlot("RL.HOLDALL")
+	}
+	return &a.r, nil, text
+}
+
+// Crossed implements handler.Crosses.
+func (a *together) Crossed(c *call, at int, _ int64, err error) {
+	if err != nil {
+		c.Fail(takeAllError(c.Keyspace(), err, at, &a.r))
+		return
+	}
+	a.reply(c, at)
+}
+
+// reply replies with the decisions. at is the limit that denies, or -1.
+func (a *together) reply(c *call, at int) {
+	r := &a.r
+	n := len(r.Keys)
 	c.Array(2 + n)
 	c.Bit(at >= 0)
 	c.Int(int64(at))

@@ -201,6 +201,30 @@ func (k *check) again() bool {
 	return k.all.Once != nil && k.all.Once.Again || k.all.Hold != nil && k.all.Hold.Again
 }
 
+// Cross implements handler.Crosses.
+func (k *check) Cross() (r *engine.Together, each func(*engine.Txn, *engine.Together) (int64, error), text string) {
+	switch {
+	case k.how == releases:
+		each = func(t *engine.Txn, r *engine.Together) (int64, error) { return releaseIn(t, r, k.leases.id) }
+	case k.how == refunds:
+		each = func(t *engine.Txn, r *engine.Together) (int64, error) { return 0, t.RefundAll(r) }
+	case k.all.Hold != nil:
+		text = handler.ErrOneSlot("HOLD")
+	case k.all.Once != nil:
+		text = handler.ErrOneSlot("ONCE")
+	case k.wait >= 0:
+		text = handler.ErrOneSlot("WAIT")
+	}
+	return &k.all, each, text
+}
+
+// Crossed implements handler.Crosses.
+func (k *check) Crossed(c *call, at int, sum int64, err error) {
+	k.timed(c)
+	k.released = sum
+	k.tell(c, at, c.Now, err)
+}
+
 // chargeCount is about how many bytes a charge takes until it is counted.
 const chargeCount = 64
 

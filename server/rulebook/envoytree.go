@@ -137,7 +137,7 @@ func (e *byTree) decide(c *call, t *txn) {
 	}
 	for i := range e.Matches {
 		if m := &e.Matches[i]; m.Limit != nil {
-			if err := e.one(t, i, denied); e.failed(c, t, err, i) {
+			if err := e.one(t.Txn, i, denied); e.failed(c, t, err, i) {
 				return
 			}
 		}
@@ -152,7 +152,7 @@ func (e *byTree) decide(c *call, t *txn) {
 }
 
 // one decides on the limit of a descriptor. denied reports that nothing may be taken or given back, since another one denies.
-func (e *byTree) one(t *txn, i int, denied bool) (err error) {
+func (e *byTree) one(t *engine.Txn, i int, denied bool) (err error) {
 	m, d := &e.Matches[i], &e.ds[i]
 	e.left[i] = 0
 	switch {

@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"slices"
 
+	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/rules"
@@ -85,31 +87,39 @@ func (k *check) setRelease(words [][]byte) (n int, text string) {
 
 // chargeRelease keeps the keys with leases alone.
 func (k *check) chargeRelease() {
-	k.all.Keys, k.all.Leases, k.leases.some = k.all.Keys[:0], nil, false
+	a := &k.all
+	a.Keys, a.Limits, a.Costs, a.Soft, a.Leases, a.Blocks, k.leases.some = a.Keys[:0], a.Limits[:0], a.Costs[:0], nil, nil, nil, false
 	for i := range k.Charges {
 		if c := &k.Charges[i]; c.InFlight != nil {
-			k.all.Keys = append(k.all.Keys, c.Key)
+			a.Keys, a.Limits, a.Costs = append(a.Keys, c.Key), append(a.Limits, *c.Limit), append(a.Costs, 0)
 		}
 	}
+	k.ds = slices.Grow(k.ds[:0], len(a.Keys))[:len(a.Keys)]
+	a.Decisions = k.ds
 }
 
 // release gives the leases back, and keeps how many there were. Those that are over, or have been given back, are no error.
-func (k *check) release(t *txn) error {
-	k.released = 0
-	for _, key := range k.all.Keys {
+func (k *check) release(t *txn) (err error) {
+	k.released, err = releaseIn(t.Txn, &k.all, k.leases.id)
+	return err
+}
+
+// releaseIn gives the leases of r's keys with an id back, and returns how many there were.
+func releaseIn(t *engine.Txn, r *engine.Together, id []byte) (n int64, err error) {
+	for _, key := range r.Keys {
 		err := t.Step(key, limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
-			next, _, err := limit.ReleaseLease(k.leases.id, state, now, dst)
+			next, _, err := limit.ReleaseLease(id, state, now, dst)
 			if errors.Is(err, limit.ErrNoLease) {
 				return nil, nil
 			}
 			if err == nil {
-				k.released++
+				n++
 			}
 			return next, err
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return n, nil
 }
