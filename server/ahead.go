@@ -118,6 +118,10 @@ func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 		a.groups[last] = g
 		return nil, nil, true
 	}
+	if a.last == &a.made[last] { // the session has just remembered the command, and the next one takes this room
+		s.remembered.plan = *a.last
+		a.last = &s.remembered.plan
+	}
 	a.n, a.words = last, a.words[:words]
 	s.rd.Unread(before - s.rd.Buffered())
 	args, err = s.rd.Next()

@@ -149,6 +149,23 @@ func TestForwardingToSeveralNodes(t *testing.T) {
 	}
 }
 
+// What a session has learned of a command that another node decides, it knows rightly when it decides the next one itself.
+func TestLearnedFromAnotherNodesCommand(t *testing.T) {
+	n := newGroupNodes(t)
+	for _, of := range []string{"21", "2121", "22221111", "1212", "23412341"} {
+		for range 4 {
+			c, in := n.nodes[0].client(), ""
+			var want []string
+			for i := range 5 * len(of) {
+				in += fmt.Sprintf("RL.TAKE {%s}%s:%d GCRA 9/h\r\n", n.key(int(of[i%len(of)]-'0')), of, i)
+				want = append(want, "[0 9 8 -1 400000]")
+			}
+			in += "FLUSHALL\r\n"
+			c.gets(in, append(want, "OK")...)
+		}
+	}
+}
+
 // A transaction runs where its keys are, and so does WATCH, also if its client asks other nodes meanwhile.
 func TestTransactionsOnSeveralNodes(t *testing.T) {
 	n := newGroupNodes(t)

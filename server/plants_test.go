@@ -48,6 +48,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"reply-of-a-lost-group-told", "group/shares.go", "a.isLost(sp.of)", "false", "TestRepliesOfSeveralGroups"},
 		{"replies-of-two-turns", "group/shares.go", "old.Turn = 0", "old.Turn = t.Turn", "TestRepliesOfSeveralGroups"},
 		{"pipeline-decides-for-another-node", "ahead.go", "g.Special.Load()&specialFollowing == 0 {\n		a.groups", "true {\n		a.groups", "TestGroupThatIsLedElsewhere"},
+		{"plan-of-another-nodes-command-lost", "ahead.go", "if a.last == &a.made[last] {", "if false {", "TestLearnedFromAnotherNodesCommand"},
 		{"watch-of-another-leader", "forward.go", "m.lost || m.stream != nil && m.stream != st", "m.lost", "TestForwardedWatch"},
 		{"watch-of-a-leader-that-was", "multi.go", "m.stream != nil || following", "following", "TestForwardedWatch"},
 		{"part-told-before-it-is-durable", "crossing/crossing.go", "	if k.Withholds() && k.Wait(c.parts", "	if false && k.Wait(c.parts", "TestUnknown"},
