@@ -82,7 +82,7 @@ func (b *boxes) expires(r record) int64 {
 	if r.isBoxed() {
 		return Expires(r.kind(), b.boxed(r))
 	}
-	return Expires(r.kind(), r.state())
+	return Expires(r.kind(), unsafe.Slice(r.stateAt(), r.slen))
 }
 
 // widen makes room in a box for the growth of its state by more bytes. Errors:

@@ -279,7 +279,12 @@ func (t *Table) KeyState(sp *Spot) []byte { return t.state(sp.r) }
 func (t *Table) Find(sp *Spot) {
 	sp.g = t.lookup(sp.Hash)
 	if sp.slot = sp.g.find(sp.Hash, sp.Key); sp.slot != nil {
-		sp.r = sp.g.record(sp.slot)
+		p := sp.g.at(*sp.slot & offsetMask)
+		if k, s := *(*byte)(unsafe.Add(p, markSize)), *(*byte)(unsafe.Add(p, markSize+1)); k|s < 0x80 { // view, without a call
+			sp.r = record{p, minRecord, int(k), int(s)}
+		} else {
+			sp.r = viewLong(p)
+		}
 	} else if sp.Beside {
 		findJoint(t, sp)
 	}
