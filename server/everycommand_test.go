@@ -309,6 +309,10 @@ func (r *everyCommand) batch(rows []*spec.Command) {
 		for _, w := range all {
 			if !strings.HasPrefix(strings.ToUpper(w[0]), "EVAL") {
 				keys := r.b.keysOf(w)
+				if len(keys) > 0 && strings.EqualFold(w[0], "RL.CHECK") { // no script can name the keys of rules, so it has another group
+					r.replies(r.cb, [][]string{w})
+					continue
+				}
 				w = slices.Concat([]string{"EVAL", "return redis.pcall(unpack(ARGV))", strconv.Itoa(len(keys))}, keys, w)
 			}
 			r.replies(r.cb, [][]string{w})
