@@ -30,6 +30,7 @@ type ahead struct {
 	words  [][]byte
 
 	made   [aheadMost]request.Plan // room for the plans
+	kept   request.Plan            // that of a command that was taken out again, if last is
 	last   *request.Plan           // of the session's remembered command, if that is the last with a plan
 	shaped bool                    // there are commands of the session's remembered shape
 }
@@ -123,6 +124,12 @@ func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 		a.last = &s.remembered.plan
 	}
 	a.n, a.words = last, a.words[:words]
+	if a.last == &a.made[last] { // the session remembers it all the same; those in the queue may have the plan that it remembered before
+		if a.kept = *a.last; last == 0 {
+			s.remembered.plan = a.kept
+		}
+		a.last = &a.kept
+	}
 	s.rd.Unread(before - s.rd.Buffered())
 	args, err = s.rd.Next()
 	return args, err, false

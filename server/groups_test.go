@@ -485,3 +485,37 @@ func TestWaitForAllGroups(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A session remembers a command also where it is for another node, and decides the next of its form by the same plan.
+func TestRememberedForAnotherNode(t *testing.T) {
+	ts, _ := newGroupsKept(t, 2, alone)
+	for _, g := range ts.keyed {
+		g.Keeper.Source.Holds = func() bool { return false }
+	}
+	k1, k2 := ts.keyIn(1), ts.keyIn(2)
+	ts.keyed[0].Follow()
+	c := ts.client()
+	took := func(left int) string { return fmt.Sprintf("*5\r\n:0\r\n:5\r\n:%d\r\n", left) }
+	command := func(words ...string) string {
+		args := make([][]byte, len(words))
+		for i, w := range words {
+			args[i] = []byte(w)
+		}
+		return string(resp.AppendCommand(nil, args...))
+	}
+	take := command("RL.TAKE", k1, "GCRA", "5/m")
+	if got := c.raw(command("RL.TAKE", k2, "GCRA", "7/m", "COST", "3")); !strings.HasPrefix(got, "*5\r\n:0\r\n:7\r\n:4\r\n") {
+		t.Fatalf("%q", got)
+	}
+	if got := c.raw(take); got != "" { // it waits for the leader
+		t.Fatalf("%q", got)
+	}
+	ts.keyed[0].Lead(ts.keyed[0].Engine.Load(), 0)
+	ts.LeaderChanged()
+	if got := c.resume(); !strings.HasPrefix(got, took(4)) {
+		t.Fatalf("%q", got)
+	}
+	if got := c.raw(take); !strings.HasPrefix(got, took(3)) {
+		t.Errorf("%q", got)
+	}
+}
