@@ -45,15 +45,9 @@ const (
 
 // Configuration returns the members, as this node knows them.
 func (n *Node) Configuration() (Configuration, error) {
-	n.replica.mu.Lock()
-	members, at := n.replica.members, n.replica.membersAt
-	n.replica.mu.Unlock()
-	newest, err := n.parts.snapshots.newest()
+	members, at, err := newestMembers(n.replica, n.parts.snapshots)
 	if err != nil {
 		return Configuration{}, err
-	}
-	if newest != nil && newest.ConfigurationIndex > at {
-		members, at = newest.Configuration, newest.ConfigurationIndex
 	}
 	latest := n.raft.GetConfiguration()
 	if err := latest.Error(); err != nil {
@@ -67,6 +61,28 @@ func (n *Node) Configuration() (Configuration, error) {
 		})
 	}
 	return c, nil
+}
+
+// newestMembers returns the newest configuration that is applied, and its index. Since the last start, or the last snapshot that was installed,
+// there may be none in the log: then it is the snapshot's.
+func newestMembers(r *replica, snapshots *snapshotStore) (members raft.Configuration, at uint64, err error) {
+	r.mu.Lock()
+	members, at = r.members, r.membersAt
+	broken := r.broken
+	r.mu.Unlock()
+	if at != 0 {
+		return members, at, nil
+	}
+	newest, err := snapshots.newest()
+	if err != nil || newest == nil {
+		return members, 0, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.membersAt == 0 && r.broken == broken {
+		r.members, r.membersAt = newest.Configuration, newest.ConfigurationIndex
+	}
+	return newest.Configuration, newest.ConfigurationIndex, nil
 }
 
 // Alter changes a server of the group, whose address is needed only for one that becomes a member. index is that of the configuration from

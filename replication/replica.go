@@ -270,6 +270,7 @@ func (r *replica) Snapshot() (raft.FSMSnapshot, error) {
 func (r *replica) Restore(from io.ReadCloser) error {
 	r.mu.Lock()
 	r.broken++
+	r.members, r.membersAt = raft.Configuration{}, 0
 	var lost group.Told
 	if r.machine.close() {
 		lost = r.closed(errSuperseded)

@@ -108,6 +108,9 @@ func (p *process) keeper() *server.Durability {
 func (r *replica) open(o replication.Options, d replication.Disk) error {
 	p, set := r.p, r.p.set
 	o.Table, o.Log, o.Changed = r, p.log, r.changed
+	if r.all != nil {
+		o.Log = p.log.With("group", r.number)
+	}
 	o.Clock = replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed, Boot: p.boot}
 	o.Heartbeat, o.Election, o.Lease = set.RaftHeartbeat.Get(), set.RaftElection.Get(), set.RaftLease.Get()
 	node, err := replication.Open(o, d)
@@ -142,11 +145,13 @@ const (
 // sweep removes what has expired at the replicated time while this node makes no decisions. At other times
 // the server does it.
 func (r *replica) sweep(ctx context.Context) {
-	every(ctx, sweepPause, func() {
-		if node := r.node.Load(); node != nil && node.Turn() == 0 {
-			r.states.Load().Sweep(node.Expired(), sweepSlots)
-		}
-	})
+	every(ctx, sweepPause, r.sweepOnce)
+}
+
+func (r *replica) sweepOnce() {
+	if node := r.node.Load(); node != nil && node.Turn() == 0 {
+		r.states.Load().Sweep(node.Expired(), sweepSlots)
+	}
 }
 
 // The methods below implement replication.Table.

@@ -204,14 +204,28 @@ func (s *several) removeGroup(group int) error {
 // run starts what the node does all the time, until ctx ends.
 func (s *several) run(ctx context.Context, background *sync.WaitGroup) {
 	for _, r := range s.replicas {
-		background.Go(func() { r.sweep(ctx) })
 		background.Go(func() { s.reconcile(ctx, r.number) })
 	}
+	background.Go(func() { s.sweep(ctx) })
 	background.Go(func() { every(ctx, surveyEvery, s.near.survey) })
 	background.Go(func() { s.pools.followLeaders(ctx) })
 	background.Go(func() { s.placing.place(ctx) })
 	background.Go(func() { every(ctx, time.Second, s.watchBudget) })
 	background.Go(func() { every(ctx, discardEvery, s.discard) })
+}
+
+// sweep sweeps the groups in turn: together as much as the only group of another cluster, which would have all their keys.
+func (s *several) sweep(ctx context.Context) {
+	next := 0
+	every(ctx, sweepPause, func() {
+		for range s.replicas {
+			next = (next + 1) % len(s.replicas)
+			if s.replicas[next].node.Load() != nil {
+				s.replicas[next].sweepOnce()
+				return
+			}
+		}
+	})
 }
 
 // kick begins the syncs that replies of any group wait for.
