@@ -136,6 +136,26 @@ func (m *model) live(now int64, key []byte) (modelEntry, bool) {
 	return x, ok
 }
 
+// blocked reports whether takes under l are denied by a block.
+func (x modelEntry) blocked(now int64, l *limit.Limit) bool {
+	var b limit.Block
+	if x.kind != limit.BLOCK {
+		return false
+	}
+	if _, _, err := b.Open(x.state, now); err != nil {
+		panic(err)
+	}
+	return b.Left(l, now) > 0
+}
+
+// become stores what a request under l has made of a key, and counts the block that it has begun, if any.
+func (m *model) become(now int64, key []byte, l *limit.Limit, next modelEntry) {
+	if !m.keys[string(key)].blocked(now, l) && next.blocked(now, l) {
+		m.want.Blocks++
+	}
+	m.keys[string(key)] = next
+}
+
 // decide runs a Take (3 of 7), Peek, Refund, Reserve or TakePartial.
 func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64) error {
 	_, s := p.e.place(key)
@@ -178,7 +198,7 @@ func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64
 		return fmt.Errorf("op %d on %q at %d with %+v, cost %d = %+v, %v; want %+v, %v", op, key, now, *l, cost, got, gotErr, want, wantErr)
 	}
 	if wantErr == nil && changes && next != nil {
-		p.m.keys[string(key)] = modelEntry{as, bytes.Clone(next)}
+		p.m.become(clock, key, l, modelEntry{as, bytes.Clone(next)})
 		p.m.live(clock, key)
 	}
 	if wantErr == nil {

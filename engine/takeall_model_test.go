@@ -99,7 +99,7 @@ func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.D
 				return nil, i, err
 			}
 			if next != nil {
-				m.keys[string(key)] = modelEntry{as, bytes.Clone(next)}
+				m.become(now, key, &limits[i], modelEntry{as, bytes.Clone(next)})
 			}
 		case at >= 0:
 			if err := limit.PeekBlock(&limits[i], x.kind, x.state, now, 0, &ds[i]); err != nil {
@@ -111,7 +111,7 @@ func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.D
 				return nil, i, err
 			}
 			if next != nil {
-				m.keys[string(key)] = modelEntry{as, bytes.Clone(next)}
+				m.become(now, key, &limits[i], modelEntry{as, bytes.Clone(next)})
 			}
 		}
 	}
