@@ -1,3 +1,5 @@
+//go:build severalgroups
+
 package e2e
 
 import (
@@ -12,6 +14,9 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 )
+
+// severalBinary returns the binary that begins clusters of several groups.
+func severalBinary(t *testing.T) string { return must(t)(builds.several()) }
 
 // tableOf runs a command that replies a list of fields, and returns them as texts; nil after an error.
 func (n *raftNode) tableOf(words ...any) (rows []map[string]string) {

@@ -76,9 +76,6 @@ func raceBinary(t *testing.T) string { return must(t)(builds.race()) }
 // nextBinary returns the binary of a version with another format of entries.
 func nextBinary(t *testing.T) string { return must(t)(builds.next()) }
 
-// severalBinary returns the binary that begins clusters of several groups.
-func severalBinary(t *testing.T) string { return must(t)(builds.several()) }
-
 func must(t *testing.T) func(string, error) string {
 	return func(path string, err error) string {
 		t.Helper()

@@ -33,7 +33,7 @@ func (r *Replication) raftRow(snapshot func() error) row {
 		sub("TRANSFER", -2, spec.Admin|about|spec.Client, "O(1)", "Makes another node lead: the one with this id, or any that has caught up. Replies that are due are sent first.", r.transfer,
 			spec.Optional(id)),
 		sub("NODES", 2, about, each, "Lists the nodes of a cluster of several groups, with what each has.", r.placed(r.listNodes)),
-		sub("GROUPS", 2, about, "O(n) for n groups", "Lists the groups of a cluster: where their replicas are and are to be, and which node leads.", r.placed(r.listGroups)),
+		sub("GROUPS", 2, about, "O(n) for n groups", "Lists the groups of a cluster of several: where their replicas are and are to be, and which node leads.", r.placed(r.listGroups)),
 		sub("DRAIN", -3, spec.Admin|about|spec.Client, "O(1)", "Has all replicas leave a node, and then its vote in group 0, or, with OFF, has it get some again.", r.placed(r.drain),
 			id, spec.Optional(spec.Word("OFF"))),
 		sub("PLAN", 2, about, "O(n·m) for n nodes and m groups", "Lists the changes that placement would make now, a line for each.", r.placed(r.plan)),
