@@ -8,7 +8,7 @@ import (
 
 // command is the command of an operation of a history.
 func (in input) command(history int) string {
-	key := func(i int) string { return fmt.Sprintf("h%d:%c", history, 'a'+in.key[i]) }
+	key := func(i int) string { return fmt.Sprintf("{h%d}:%c", history, 'a'+in.key[i]) } // of one slot
 	cost := func(i int) string { return fmt.Sprintf("%s COST %d", historyLimit, in.cost[i]) }
 	switch in.op {
 	case 'T':

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"limitdb/resp"
 )
 
 // cluster is the nodes, the network between them, and the faults in force.
@@ -16,8 +18,10 @@ type cluster struct {
 	t     *testing.T
 	rand  *rand.Rand
 	began time.Time
-	nodes []*node // the last one is a member at times
-	net   *network
+	// groups is how many groups of keys there are.
+	groups int
+	nodes  []*node // the last one is a member at times
+	net    *network
 
 	kinds    []int // of the next faults
 	dealt    int   // how many faults there were
@@ -209,6 +213,9 @@ func (c *cluster) guest() {
 			c.asLeader("RAFT", "SERVER", "ADD", n.id, n.raft)
 			return
 		}
+		if c.groups > 1 && !c.drained(n) {
+			return
+		}
 		if c.asLeader("RAFT", "SERVER", "REMOVE", n.id) {
 			n.signal(syscall.SIGKILL)
 			if err := syscall.Unmount(n.dir, 0); err != nil {
@@ -218,6 +225,36 @@ func (c *cluster) guest() {
 			c.joined = false
 		}
 	})
+}
+
+// drained has everything leave a node, and reports whether it has.
+func (c *cluster) drained(n *node) bool {
+	if !c.asLeader("RAFT", "DRAIN", n.id) {
+		return false
+	}
+	for range 300 {
+		if l := c.leader(); l != nil {
+			if all, err := l.askSoon("RAFT", "NODES"); err == nil && strings.Contains(fmt.Sprint(all), n.id) && holdsNothing(&all, n.id) {
+				return true
+			}
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	return false
+}
+
+// holdsNothing reports whether a node has no replicas, as RAFT NODES says.
+func holdsNothing(all *resp.Value, id string) bool {
+	for _, row := range all.Elems {
+		f := map[string]resp.Value{}
+		for i := 0; i+1 < len(row.Elems); i += 2 {
+			f[row.Elems[i].Text] = row.Elems[i+1]
+		}
+		if f["id"].Text == id {
+			return f["replicas"].Int == 0 && f["state"].Text == "online"
+		}
+	}
+	return false
 }
 
 // asLeader runs a command on the node that leads, and reports whether one has done it.

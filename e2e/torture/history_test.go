@@ -1,9 +1,12 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sort"
 	"sync"
 	"testing"
 	"time"
@@ -88,6 +91,7 @@ type history struct {
 	unknown int
 	open    int // clients that use it
 	over    bool
+	notDone []string // what was answered that nothing was done
 }
 
 // histories hands out the current history, and checks those that are over.
@@ -95,6 +99,7 @@ type histories struct {
 	t        *testing.T
 	began    time.Time
 	patience time.Duration
+	first    int // the number of the first history
 
 	mu                             sync.Mutex
 	current                        *history
@@ -113,7 +118,7 @@ func (h *histories) enter() *history {
 	defer h.mu.Unlock()
 	if h.current == nil {
 		h.made++
-		h.current = &history{number: h.made}
+		h.current = &history{number: h.first + h.made}
 	}
 	h.current.mu.Lock()
 	h.current.open++
@@ -152,14 +157,47 @@ func (h *histories) check(y *history) {
 	switch result {
 	case porcupine.Illegal:
 		h.t.Errorf("history %d of %d operations, %d of them unknown, is what no single server would have answered", y.number, len(y.ops), y.unknown)
-		if len(y.ops) < 200 {
-			for _, o := range y.ops {
-				h.t.Logf("%d: %d-%d %s", o.ClientId, o.Call, o.Return, model.DescribeOperation(o.Input, o.Output))
-			}
+		for _, text := range y.notDone {
+			h.t.Logf("nothing done: %s", text)
+		}
+		for _, o := range h.inexplicable(y.ops) {
+			h.t.Logf("%d: %d-%d %s", o.ClientId, o.Call, o.Return, model.DescribeOperation(o.Input, o.Output))
 		}
 	case porcupine.Unknown:
 		h.undecided++
 	}
+}
+
+// inexplicable returns the last operations of the shortest beginning of a history that no single server would have answered: those that were answered
+// by its end, the last ones, and those that were under way.
+func (h *histories) inexplicable(ops []porcupine.Operation) (last []porcupine.Operation) {
+	ends := make([]int64, 0, len(ops))
+	for _, o := range ops {
+		ends = append(ends, o.Return)
+	}
+	slices.Sort(ends)
+	until := func(end int64) (part []porcupine.Operation) {
+		for _, o := range ops {
+			if o.Return > end && o.Call <= end {
+				out := o.Output.(output)
+				out.unknown = true
+				o.Output, o.Return = out, math.MaxInt64
+			}
+			if o.Call <= end {
+				part = append(part, o)
+			}
+		}
+		return part
+	}
+	at := sort.Search(len(ends), func(i int) bool {
+		return porcupine.CheckOperationsTimeout(model, until(ends[i]), h.patience) == porcupine.Illegal
+	})
+	if at == len(ends) {
+		return nil
+	}
+	last = until(ends[at])
+	slices.SortFunc(last, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	return last[max(0, len(last)-40):]
 }
 
 // run has a client add operations until stop is closed, and pauses while the gate is held.
@@ -186,6 +224,9 @@ func (h *histories) operate(c *client, number int, y *history) {
 	out := output{}
 	switch outcomes[0] {
 	case notDone:
+		y.mu.Lock()
+		y.notDone = append(y.notDone, fmt.Sprintf("%d: %d-%d %c%+v: %s", number, call, ret, in.op, in, values[0].Text))
+		y.mu.Unlock()
 		return
 	case violation:
 		h.t.Errorf("%q is answered %q", in.command(y.number), values[0].Text)

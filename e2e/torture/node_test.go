@@ -29,6 +29,7 @@ const (
 type node struct {
 	number     int
 	id         string
+	groups     int // of keys, in the cluster
 	dir        string
 	addr, raft string
 	log        string // a file
@@ -42,9 +43,9 @@ type node struct {
 	stopped bool          // by SIGSTOP
 }
 
-func newNode(t *testing.T, base string, number int) *node {
+func newNode(t *testing.T, base string, number, groups int) *node {
 	n := &node{
-		number: number, id: fmt.Sprint("n", number), dir: filepath.Join(base, fmt.Sprint("n", number)),
+		number: number, groups: groups, id: fmt.Sprint("n", number), dir: filepath.Join(base, fmt.Sprint("n", number)),
 		addr: fmt.Sprint("127.0.0.1:", 6100+number), raft: fmt.Sprint("127.0.0.1:", 7100+number),
 		log: filepath.Join(base, fmt.Sprintf("n%d.log", number)),
 	}
@@ -114,7 +115,7 @@ func (n *node) start(t *testing.T, args ...string) {
 		"--raft-addr", n.raft, "--raft-id", n.id,
 	}, args...)
 	cmd := exec.Command(os.Getenv("LIMITDB_TORTURE_BINARY"), args...)
-	cmd.Env = []string{"TESTCLOCK_FILE=" + n.clockFile(), "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"TESTCLOCK_FILE=" + n.clockFile(), "PATH=" + os.Getenv("PATH"), fmt.Sprint("TEST_RAFT_GROUPS=", n.groups)}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(firstUID + n.number), Gid: uint32(firstUID + n.number)}}
 	if err := cmd.Start(); err != nil {

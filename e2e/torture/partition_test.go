@@ -23,7 +23,7 @@ const mayBegin = 2 * time.Second
 func TestPartition(t *testing.T) { isolated(t, partitions) }
 
 func partitions(t *testing.T) {
-	c := startCluster(t, rand.Uint64())
+	c := startCluster(t, rand.Uint64(), 1)
 	defer c.report()
 	lasts := []time.Duration{5 * time.Second}
 	if os.Getenv("LIMITDB_LONG") == "1" {

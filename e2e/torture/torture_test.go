@@ -49,7 +49,7 @@ func isolated(t *testing.T, test func(t *testing.T)) {
 	}
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "limitdb")
-	if msg, err := exec.Command("go", "build", "-tags", "testclock", "-ldflags=-s -w", "-o", binary, "limitdb/cmd/limitdb").CombinedOutput(); err != nil {
+	if msg, err := exec.Command("go", "build", "-tags", "testclock,severalgroups", "-ldflags=-s -w", "-o", binary, "limitdb/cmd/limitdb").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, msg)
 	}
 	for d := binary; d != "/"; d = filepath.Dir(d) { // for the nodes' users
@@ -115,7 +115,7 @@ func torture(t *testing.T) {
 	}
 	total := duration(t)
 	t.Logf("LIMITDB_SEED=%d, for %v", seed, total)
-	c := startCluster(t, seed)
+	c := startCluster(t, seed, 1)
 	defer c.report()
 
 	h := newHistories(t, 10*time.Minute)
@@ -165,28 +165,28 @@ func torture(t *testing.T) {
 	}
 	h.checks.Wait()
 	if l := c.leader(); l != nil {
-		k.check(t, l, c.epochs())
+		k.check(t, l, c.epochs(""))
 		for _, x := range held {
 			x.check(l)
 		}
 		inFlight.check(t, l, true)
 	}
 	t.Logf("%d operations in %d histories, %d of them undecided; %v; %d commands on values; %d ids that are held or count once, %d commands of them sent again; %v; %d epochs; faults: %v",
-		h.operations, h.checked, h.undecided, k, values.Load(), ids.Load(), held[0].again+held[1].again, inFlight, c.epochs(), c.counts)
+		h.operations, h.checked, h.undecided, k, values.Load(), ids.Load(), held[0].again+held[1].again, inFlight, c.epochs(""), c.counts)
 	if h.undecided > 0 {
 		t.Errorf("porcupine did not come to an end of %d histories", h.undecided)
 	}
 }
 
-func startCluster(t *testing.T, seed uint64) *cluster {
+func startCluster(t *testing.T, seed uint64, groups int) *cluster {
 	sh(t, "ip link set lo up")
 	base := filepath.Join(os.Getenv("LIMITDB_TORTURE_DIR"), "nodes")
 	if err := os.Mkdir(base, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, rand: rand.New(rand.NewPCG(seed, 0)), began: time.Now(), net: newNetwork(), counts: map[string]int{}, changing: make(chan struct{}, 1)}
+	c := &cluster{t: t, rand: rand.New(rand.NewPCG(seed, 0)), began: time.Now(), net: newNetwork(), counts: map[string]int{}, groups: groups, changing: make(chan struct{}, 1)}
 	for i := range maxNodes {
-		c.nodes = append(c.nodes, newNode(t, base, i))
+		c.nodes = append(c.nodes, newNode(t, base, i, groups))
 	}
 	for _, from := range c.nodes {
 		for _, to := range c.nodes {
@@ -310,8 +310,8 @@ func (c *cluster) calm(gate *sync.RWMutex) {
 	}
 }
 
-// epochs returns how many epochs the nodes have seen begin.
-func (c *cluster) epochs() int {
+// epochs returns how many epochs the nodes have seen begin, of all groups or of one.
+func (c *cluster) epochs(of string) int {
 	seen := map[string]bool{}
 	for _, n := range c.nodes {
 		b, err := os.ReadFile(n.log)
@@ -319,7 +319,7 @@ func (c *cluster) epochs() int {
 			c.t.Error(err)
 		}
 		for l := range strings.Lines(string(b)) {
-			if strings.Contains(l, "an epoch begins") {
+			if strings.Contains(l, "an epoch begins") && strings.Contains(l, of) {
 				_, epoch, _ := strings.Cut(l, "epoch=")
 				epoch, _, _ = strings.Cut(epoch, " ")
 				seen[epoch] = true
