@@ -1,3 +1,5 @@
+//go:build severalgroups
+
 package torture
 
 import (
