@@ -50,7 +50,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"lost-directory-taken-for-the-member", "peers/layer.go", "case NameOf(means) != means && h.From != means:", "case false:", "TestHellos"},
 		{"another-cluster-accepted", "peers/layer.go", "own.Cluster != h.Cluster:", "false:", "TestHellos"},
 		{"connection-of-another-group-accepted", "peers/port.go", "l := p.layers[group]", "l := p.layers[max(group, 2)]", "TestConnectionsBelongToTheirGroup"},
-		{"directory-of-another-group-accepted", "open.go", "} else if who.Group != d.Group {", "} else if false {", "TestGroupsShareAPort"},
+		{"directory-of-another-group-accepted", "open.go", "case who.Group != d.Group:", "case false:", "TestGroupsShareAPort"},
 		{"expired-states-changed-in-part", "primary.go", "p.table.Cut(p.lastClock)", "p.table.Cut(0)", "TestFollowersKeepWhatTheNextGroupMayChange"},
 		{"expired-at-the-last-clock", "replica.go", "return r.machine.earlier", "return r.machine.clock", "TestFollowersKeepWhatTheNextGroupMayChange"},
 		{"log-not-synced", "log.go", "if err := s.f.Sync(); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},

@@ -119,10 +119,6 @@ func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 		a.groups[last] = g
 		return nil, nil, true
 	}
-	if a.last == &a.made[last] { // the session has just remembered the command, and the next one takes this room
-		s.remembered.plan = *a.last
-		a.last = &s.remembered.plan
-	}
 	a.n, a.words = last, a.words[:words]
 	if a.last == &a.made[last] { // the session remembers it all the same; those in the queue may have the plan that it remembered before
 		if a.kept = *a.last; last == 0 {

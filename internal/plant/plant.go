@@ -17,12 +17,26 @@ import (
 // Bug is a bug to put into the code, and the test that must find it.
 type Bug struct {
 	Name string
-	// File is relative to the directory of the calling test. Test is in the same directory as File.
+	// File is relative to the directory of the calling test.
 	File string
 	// From must occur exactly once in the file, inside a function; To replaces it.
 	From, To string
-	Test     string
+	// Test is in the same directory as File or, with the prefix "./", in that of the calling test.
+	Test string
 }
+
+// dir returns the directory of the test.
+func (b *Bug) dir() string {
+	if strings.HasPrefix(b.Test, here) {
+		return "."
+	}
+	return filepath.Dir(b.File)
+}
+
+// here is the prefix of the name of a test that is in the directory of the calling test.
+const here = "./"
+
+func (b *Bug) test() string { return strings.TrimPrefix(b.Test, here) }
 
 // Check runs the test of each bug with the bug in place. It fails if the test passes.
 //
@@ -31,41 +45,41 @@ type Bug struct {
 func Check(t *testing.T, bugs []Bug) {
 	binaries := map[string]string{} // by directory
 	for _, b := range bugs {
-		if dir := filepath.Dir(b.File); binaries[dir] == "" {
+		if dir := b.dir(); binaries[dir] == "" {
 			binaries[dir] = build(t, dir, bugs)
 		}
 	}
 	for _, b := range bugs {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			out, err := b.run(t.Context(), binaries[filepath.Dir(b.File)])
+			out, err := b.run(t.Context(), binaries[b.dir()])
 			if err == nil {
 				t.Fatalf("%s does not find it", b.Test)
 			}
-			if !strings.Contains(out, "--- FAIL: "+b.Test) {
+			if !strings.Contains(out, "--- FAIL: "+b.test()) {
 				t.Fatalf("%s did not even run: %s", b.Test, out)
 			}
 		})
 	}
 }
 
-// build builds the tests in dir with all bugs that are in its files, and returns the binary's path.
+// build builds the tests in dir with all bugs that they are to find, and returns the binary's path.
 func build(t *testing.T, dir string, bugs []Bug) string {
 	temp := t.TempDir()
 	replace := map[string]string{}
 	add := func(name string, code []byte) {
-		here, err := filepath.Abs(filepath.Join(dir, name))
+		path, err := filepath.Abs(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		replace[here] = filepath.Join(temp, name)
-		if err := os.WriteFile(replace[here], code, 0o600); err != nil {
+		replace[path] = filepath.Join(temp, strings.ReplaceAll(name, string(filepath.Separator), "_"))
+		if err := os.WriteFile(replace[path], code, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	byFile := map[string][]Bug{}
 	for _, b := range bugs {
-		if filepath.Dir(b.File) == dir {
+		if b.dir() == dir {
 			byFile[b.File] = append(byFile[b.File], b)
 		}
 	}
@@ -78,8 +92,8 @@ func build(t *testing.T, dir string, bugs []Bug) string {
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		add(filepath.Base(file), planted)
-		add("plant_chosen.go", []byte("package "+name+"\n\nimport \"os\"\n\nvar "+chosen+" = os.Getenv(\""+environ+"\")\n"))
+		add(file, planted)
+		add(filepath.Join(filepath.Dir(file), "plant_chosen.go"), []byte("package "+name+"\n\nimport \"os\"\n\nvar "+chosen+" = os.Getenv(\""+environ+"\")\n"))
 	}
 	list := filepath.Join(temp, "overlay.json")
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
@@ -105,14 +119,14 @@ func (b *Bug) run(ctx context.Context, binary string) (out string, err error) {
 	if err != nil {
 		return "", err
 	}
-	args := []string{"-test.run=^" + b.Test + "$", "-test.timeout=2m"}
+	args := []string{"-test.run=^" + b.test() + "$", "-test.timeout=2m"}
 	for _, d := range info.Deps {
 		if d.Path == "pgregory.net/rapid" { // any failing example will do
 			args = append(args, "-rapid.shrinktime=0s", "-rapid.nofailfile")
 		}
 	}
 	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Dir = filepath.Dir(b.File)
+	cmd.Dir = b.dir()
 	// A random test draws more than usual, so that it does not depend on luck whether it meets the bug.
 	cmd.Env = append(os.Environ(), environ+"="+b.Name, "RAPID_CHECKS=2000")
 	text, err := cmd.CombinedOutput()
