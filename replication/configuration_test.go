@@ -91,7 +91,7 @@ func TestGroupsOfTheirOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := a.Alter(Expel, "b", incarnation, "", was.Index); err == nil {
-		t.Error("a change that was computed from an earlier configuration is made")
+		t.Fatal("a change that was computed from an earlier configuration is made")
 	}
 	caughtUp := func() (now Configuration) {
 		until(t, "b has caught up", func() bool {
