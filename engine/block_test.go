@@ -113,3 +113,23 @@ func TestBlockAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// A block takes the place of an earlier one, longer but over for this limit, whose time the decision does not tell any more.
+func TestBlockInPlaceOfALongerOne(t *testing.T) {
+	e := New(Options{})
+	long, err := limit.Parse("GCRA 4/us BLOCK 7us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := limit.Parse("SEGMENTED 0/us SEGMENTS 2 BLOCK 3us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d limit.Decision
+	if err := e.Take(start, key(1), &long, 5, &d); err != nil || !d.Limited {
+		t.Fatal(d, err)
+	}
+	if _, err := takePartial(e, start+3000, key(1), &short, 1, &d); err != nil || d.Reset != 3000 {
+		t.Error(d, err)
+	}
+}

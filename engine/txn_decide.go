@@ -625,7 +625,7 @@ func punish(it *item, l *limit.Limit, cost int64, d *limit.Decision) (BlockOutco
 		return InBlock, nil
 	}
 	var own limit.Decision
-	if err := limit.Peek(l, state, t.now, cost, &own); err != nil || !own.Limited {
+	if err := limit.Peek(uncounted(l, &t.uncounted), state, t.now, cost, &own); err != nil || !own.Limited { // the denial is counted already
 		return NoBlock, err // others wait for the key: that is no denial
 	}
 	if err := b.Begin(l, t.now); err != nil {
@@ -641,6 +641,7 @@ func punish(it *item, l *limit.Limit, cost int64, d *limit.Decision) (BlockOutco
 	case !there:
 		kind = l.Algorithm.Kind() // of what emptied has made
 	}
+	d.Reset = own.Reset // d may have that of the block before
 	b.Deny(t.now, b.Length, d)
 	buf := t.e.buffers.get()
 	inner := append((*buf)[:0], state...)
