@@ -401,6 +401,9 @@ func TestNeverOneTooMany(t *testing.T) {
 	}
 }
 
+// Under the race detector, pools forget some of what they are given, so it runs without.
+//
+//test:norace
 func TestAllocatesNothing(t *testing.T) {
 	e := New(Options{})
 	l := perSecond(1000)
