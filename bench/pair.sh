@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compares two builds of limitdb: CPU time of the server for each operation. Both servers are there all the time, and
-# short bursts of load go to one and to the other in turn, so whatever else the machine does affects both. A figure is the median of
+# Compares two builds of limitdb: CPU time of the server for each operation. Both servers run side by side, and
+# short bursts of load go to one and to the other in turn, so whatever else the machine does affects both. Both are started anew a few
+# times, since where the kernel puts their memory is worth a few percent. A figure is the median of
 # the ratios of many such pairs, with the quartiles, which say how sure it is.
 set -euo pipefail
 
@@ -9,7 +10,8 @@ usage() {
 usage: bench/pair.sh -before FILE [option ...]
 
   -before FILE   the limitdb binary to compare with
-  -pairs N       pairs of bursts for each figure (default 21)
+  -pairs N       pairs of bursts for each figure and start (default 7)
+  -starts N      how often both servers start anew (default 3)
   -n N           requests in a burst (default 200000; an eighth of it at P=1)
   -depths LIST   pipeline depths (default 1,16,64,256)
   -rows LIST     of take, fixed, incr, check, rate (default all): CL.THROTTLE,
@@ -28,7 +30,7 @@ die() {
 }
 
 here=$(cd "$(dirname "$0")" && pwd)
-before='' pairs=21 n=200000 depths=1,16,64,256 rows=take,fixed,incr,check,rate clients=50 keys=1000000
+before='' pairs=7 starts=3 n=200000 depths=1,16,64,256 rows=take,fixed,incr,check,rate clients=50 keys=1000000
 command_line="bench/pair.sh $*"
 while (($#)); do
   option=${1/#--/-} # both spellings
@@ -37,7 +39,7 @@ while (($#)); do
       usage
       exit 0
       ;;
-    -before | -pairs | -n | -depths | -rows | -clients | -keys)
+    -before | -pairs | -starts | -n | -depths | -rows | -clients | -keys)
       (($# >= 2)) || die "$1 needs a value"
       declare "${option#-}=$2"
       shift 2
@@ -66,6 +68,7 @@ RULES
 # serve BINARY sets addr to the socket of a new server.
 serve() {
   addr=$work/${#pids[@]}.sock
+  rm -rf "$addr" "$addr.d"
   mkdir "$addr.d"
   (cd "$addr.d" && exec "$1" --port 0 --http-port 0 --unixsocket "$addr" --save '' --appendonly no --rules-file "$work/rules.yaml") >"$addr.log" 2>&1 &
   pids+=($!)
@@ -92,41 +95,54 @@ burst() {
   "$now" bench -q --json -a "$1" -P "$2" -n "$3" -c "$clients" -r "$keys" "${@:5}" -- ${command[$4]} | jq .server_cpu_ns_per_request
 }
 
-serve "$now" && a=$addr
-serve "$before" && b=$addr
-for s in "$a" "$b"; do redis-cli -s "$s" SCRIPT LOAD "$text" >/dev/null; done
-
 cat <<HEAD
 $(date -u '+%Y-%m-%d %H:%M') UTC, $(nproc) cores, $(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -n1), Linux $(uname -r), $(go version | cut -d' ' -f3)
 
     $command_line
 
-CPU time for each operation, now / before: the median of $pairs pairs, the quartiles in parentheses, and what it is now, in ns.
+CPU time for each operation, now / before: the median of $pairs pairs after each of $starts starts, the quartiles in parentheses, and what it is now, in ns.
 
 HEAD
+# measure ROW DEPTH appends the pairs of one figure to its file.
+measure() {
+  local each=$n i x y
+  (($2 > 1)) || each=$(((n + 7) / 8))
+  for ((i = 0; i < pairs; i++)); do
+    if ((i % 2)); then
+      x=$(burst "$a" "$2" "$each" "$1" --seed "$i") y=$(burst "$b" "$2" "$each" "$1" --seed "$i")
+    else
+      y=$(burst "$b" "$2" "$each" "$1" --seed "$i") x=$(burst "$a" "$2" "$each" "$1" --seed "$i")
+    fi
+    echo "$x $y" >>"$work/$1.$2"
+  done
+}
+
+for ((start = 0; start < starts; start++)); do
+  serve "$now" && a=$addr
+  serve "$before" && b=$addr
+  for s in "$a" "$b"; do redis-cli -s "$s" SCRIPT LOAD "$text" >/dev/null; done
+  for row in ${rows//,/ }; do
+    for s in "$a" "$b"; do
+      redis-cli -s "$s" FLUSHALL >/dev/null
+      burst "$s" 64 "$keys" "$row" --distribution sequential >/dev/null
+    done
+    for depth in ${depths//,/ }; do measure "$row" "$depth"; done
+  done
+  kill "${pids[@]}"
+  wait "${pids[@]}" || true
+  pids=()
+done
+
 printf '| P='
 printf '| %s ' ${depths//,/ }
 printf '|\n|---'
 printf '|---%.0s' ${depths//,/ }
 printf '|\n'
 for row in ${rows//,/ }; do
-  for s in "$a" "$b"; do
-    redis-cli -s "$s" FLUSHALL >/dev/null
-    burst "$s" 64 "$keys" "$row" --distribution sequential >/dev/null
-  done
   printf '| %s |' "${command[$row]:0:40}"
   for depth in ${depths//,/ }; do
-    each=$n
-    ((depth > 1)) || each=$(((n + 7) / 8))
-    for ((i = 0; i < pairs; i++)); do
-      if ((i % 2)); then
-        x=$(burst "$a" "$depth" "$each" "$row" --seed "$i") y=$(burst "$b" "$depth" "$each" "$row" --seed "$i")
-      else
-        y=$(burst "$b" "$depth" "$each" "$row" --seed "$i") x=$(burst "$a" "$depth" "$each" "$row" --seed "$i")
-      fi
-      echo "$x $y"
-    done | jq -rnR '[inputs | split(" ") | map(tonumber) | {now: .[0], ratio: (.[0] / .[1])}] | def at(q): sort | .[((length - 1) * q | round)];
-      (map(.ratio) | "\(at(0.5) * 1000 | round / 1000) (\(at(0.25) * 100 | round / 100) to \(at(0.75) * 100 | round / 100))") + " \(map(.now) | at(0.5))"' |
+    jq -rnR '[inputs | split(" ") | map(tonumber) | {now: .[0], ratio: (.[0] / .[1])}] | def at(q): sort | .[((length - 1) * q | round)];
+      (map(.ratio) | "\(at(0.5) * 1000 | round / 1000) (\(at(0.25) * 100 | round / 100) to \(at(0.75) * 100 | round / 100))") + " \(map(.now) | at(0.5))"' "$work/$row.$depth" |
       sed 's/^/ /; s/$/ |/' | tr -d '\n'
   done
   printf '\n'

@@ -229,13 +229,18 @@ func (t *Txn) lock(now int64) {
 		s.mu.Lock()
 		now = max(now, s.last)
 	}
+	besides := 0
 	for _, i := range t.shards {
-		t.e.shards[i].last = now
+		s := &t.e.shards[i]
+		s.last = now
+		besides += s.table.Besides()
 	}
 	t.now = now
-	for _, i := range t.order {
-		if it := &t.items[i]; it.s.table.Besides() > 0 {
-			giveBackDue(it.s, t.e, now, it.Hash, it.Key)
+	if besides > 0 { // seldom
+		for _, i := range t.order {
+			if it := &t.items[i]; it.s.table.Besides() > 0 {
+				giveBackDue(it.s, t.e, now, it.Hash, it.Key)
+			}
 		}
 	}
 	for _, i := range t.order {

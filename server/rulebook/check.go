@@ -87,7 +87,7 @@ func (b *Book) check() *check {
 func (k *check) begin(b *Book, namespace []byte) error {
 	k.force, k.how, k.cost, k.explain, k.wait = b.force.Load(), takes, 1, false, -1
 	k.counted.given = false
-	k.held, k.Rates = request.HoldArgs{}, false
+	k.Rates = false
 	k.ns = k.force.set.Namespace(namespace)
 	if k.ns == nil {
 		return b.noNamespace(namespace)
@@ -244,21 +244,22 @@ func (k *check) charge() {
 		k.chargeRelease()
 		return
 	}
-	a.Keys, a.Limits, a.Costs, a.Soft = a.Keys[:0], a.Limits[:0], a.Costs[:0], a.Soft[:0]
+	n := len(k.Charges)
+	a.Keys, a.Limits, a.Costs, a.Soft = room(a.Keys, n), room(a.Limits, n), room(a.Costs, n), room(a.Soft, n)
+	k.ds, k.blocks = room(k.ds, n), room(k.blocks, n)
 	for i := range k.Charges {
 		c := &k.Charges[i]
-		a.Keys, a.Limits, a.Costs = append(a.Keys, c.Key), append(a.Limits, *c.Limit), append(a.Costs, c.Cost)
-		a.Soft = append(a.Soft, c.Role != rules.Enforced)
+		a.Keys[i], a.Limits[i], a.Costs[i], a.Soft[i] = c.Key, *c.Limit, c.Cost, c.Role != rules.Enforced
 	}
-	n := len(k.Charges)
-	k.ds = slices.Grow(k.ds[:0], n)[:n]
 	a.Leases = k.leases.of(k.Charges, k.ownID())
-	k.blocks = slices.Grow(k.blocks[:0], n)[:n]
 	a.Decisions, a.Blocks, a.CountDenied, a.Peek = k.ds, k.blocks, true, k.how == peeks
 	if a.Hold = nil; k.held.TTL > 0 {
 		a.Hold = &k.held.Hold
 	}
 }
+
+// room returns s with n elements, which have any values.
+func room[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 // takes reports whether the check takes something, so that it is counted and logged.
 func (k *check) takes() bool { return k.how == takes && k.cost > 0 }
@@ -341,7 +342,7 @@ func (k *check) countBlock(lane int, c *rules.Charge, as engine.BlockOutcome) {
 func (k *check) outcome(i int, denied bool) (as stats.RuleOutcome, counted bool) {
 	c, d := &k.Charges[i], &k.ds[i]
 	switch {
-	case !k.Counts(i, k.ds):
+	case k.leases.some && !k.Counts(i, k.ds):
 		return 0, false
 	case d.Limited && c.Role == rules.Candidate:
 		return stats.RuleCandidateLimited, true
