@@ -58,7 +58,7 @@ type Hold struct {
 	// It is no key that holds anything else. Notes[i] is told with the key of a Together at i then.
 	List  []byte
 	Notes [][]byte
-	// Again is the engine's: whether a Together was held before, so that it has taken nothing now.
+	// Again is the engine's: whether the request was held before, so that it has taken nothing now.
 	Again bool
 }
 
@@ -139,7 +139,7 @@ func (it *item) hold(r *Request, a *asking, d *limit.Decision) (granted int64, e
 	}
 	it = &t.items[at]
 	var e hold.Entry
-	if set.Find(t.now, r.Hold.ID, &e) {
+	if r.Hold.Again = set.Find(t.now, r.Hold.ID, &e); r.Hold.Again {
 		if err = again(t, &e, r.Hold, &r.Limit, r.Cost); err == nil {
 			err = grantAgain(it, &r.Limit, d)
 		}

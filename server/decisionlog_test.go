@@ -12,7 +12,7 @@ import (
 	"limitdb/internal/decisionlog"
 )
 
-// Every command that takes is logged, however it is decided. Peeks, refunds and errors are not logged.
+// Every command that takes is logged, however it is decided. Peeks, refunds, errors and what was granted before are not logged.
 func TestDecisionsAreLogged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	log, err := decisionlog.Open(decisionlog.Options{Path: path, MaxBytes: 1 << 20})
@@ -26,6 +26,9 @@ func TestDecisionsAreLogged(t *testing.T) {
 		"RL.TAKE a GCRA 2/h", "RL.PEEK a GCRA 2/h", "RL.TAKE a LOG 2/h", "RL.REFUND a GCRA 2/h", "RL.TAKE a GCRA 2/h COST 0",
 		"CL.THROTTLE b 0 1 60", "CL.THROTTLE b 0 1 60", "GCRA c 1 1 60", "RL.TAKE d GCRA 2/h COST 5 PARTIAL", "RL.RESERVE e GCRA 2/h COST 3",
 		"RL.TAKEALL 2 f g GCRA 1/h GCRA 1/h", "RL.TAKE h GCRA 1/h REPLACE", "RL.TAKE w GCRA 1/h WAIT 1s",
+		"RL.HOLD held FIXED 10/d COST 7 TTL 10s ID a", "RL.HOLD held FIXED 10/d COST 7 TTL 10s ID a", // once
+		"RL.TAKE once FIXED 10/d ONCE a", "RL.TAKE once FIXED 10/d ONCE a",
+		"RL.HOLDALL 2 h1 h2 FIXED 10/d FIXED 10/d TTL 10s ID b", "RL.HOLDALL 2 h1 h2 FIXED 10/d FIXED 10/d TTL 10s ID b",
 	} {
 		c.raw(string(encode(strings.Fields(words)...)))
 	}
@@ -37,7 +40,7 @@ func TestDecisionsAreLogged(t *testing.T) {
 		c.raw(string(encode(strings.Fields(words)...)))
 	}
 	for _, words := range []string{
-		"MULTI", "RL.TAKE ma GCRA 1/h", "RL.TAKEALL 2 mb ma GCRA 1/h GCRA 1/h", "CL.THROTTLE mc 0 1 60",
+		"MULTI", "RL.HOLD held FIXED 10/d COST 7 TTL 10s ID a", "RL.HOLD mh FIXED 10/d COST 7 TTL 10s ID a", "RL.TAKE ma GCRA 1/h", "RL.TAKEALL 2 mb ma GCRA 1/h GCRA 1/h", "CL.THROTTLE mc 0 1 60",
 		"RL.CHECK shop 1 user m", "RL.CHECK shop 1 user m PEEK", "EXEC",
 		"MULTI", "RL.TAKE given-up GCRA 1/h", "RL.CHECK shop 1 user given-up", "DISCARD",
 	} {
@@ -63,8 +66,8 @@ func TestDecisionsAreLogged(t *testing.T) {
 		}
 		got = append(got, key)
 	}
-	if text, want := strings.Join(got, " "), "a b b! c d e f g h w i shop/x shop/y shop/x! shop/y"+
-		" ma mb ma! mc shop/x shop/y s shop/x shop/y"; text != want {
+	if text, want := strings.Join(got, " "), "a b b! c d e f g h w held once h1 h2 i shop/x shop/y shop/x! shop/y"+
+		" mh ma mb ma! mc shop/x shop/y s shop/x shop/y"; text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
 }

@@ -230,7 +230,7 @@ func (f *flyer) settle(c *flight, how int) {
 	}
 }
 
-// commitLate commits what is held for a short time, about when that is over, or when it is forgotten.
+// commitLate commits a short hold at about its end, or about when it is forgotten.
 func (f *flyer) commitLate(c *flight) {
 	actual, began := int64(f.rand.IntN(15)), time.Now()
 	v, _ := f.do(line("RL.CHECK flight 1 tokens", fmt.Sprint(actual), "COMMIT", c.id))
@@ -253,7 +253,7 @@ func (f *flyer) last(command string) resp.Value {
 	return v
 }
 
-// check compares what is in flight and in use of the last tenants, or of all, with what clients know. No command is under way.
+// check compares the leases and the tokens of the last tenants, or of all, with what the clients were told. No command is running then.
 func (f *flights) check(t *testing.T, leader *node, all bool) {
 	list := f.list
 	if n := len(list); !all && n > 2 {

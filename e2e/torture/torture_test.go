@@ -106,76 +106,105 @@ func duration(t *testing.T) time.Duration {
 }
 
 func torture(t *testing.T) {
-	seed := rand.Uint64()
+	c, seed, total := begin(t, 1)
+	defer c.report()
+	h := newHistories(t, 10*time.Minute)
+	l := startLoad(t, c, seed)
+	for i := range clients {
+		w := c.client(seed + uint64(i) + 1)
+		l.work.Go(func() { h.run(w, i, &l.gate, l.stop) })
+	}
+	inFlight := new(flights)
+	for i := range 6 {
+		x := &flyer{asker: asker{client: c.client(seed + uint64(i) + 400), t: t}, of: inFlight}
+		l.work.Go(func() { x.run(&l.gate, l.stop) })
+	}
+	c.whenCalm = func(leader *node) { inFlight.check(t, leader, false) }
+	l.run(total, func() {})
+	if y := h.enter(); y != nil {
+		h.leave(y, true)
+	}
+	h.checks.Wait()
+	if leader := c.leader(); leader != nil {
+		l.check(leader, c.epochs(""))
+		inFlight.check(t, leader, true)
+	}
+	t.Logf("%d operations in %d histories, %d of them undecided; %v; %v; %d epochs; faults: %v", h.operations, h.checked, h.undecided, l, inFlight, c.epochs(""), c.counts)
+	if h.undecided > 0 {
+		t.Errorf("porcupine did not come to an end of %d histories", h.undecided)
+	}
+}
+
+// begin starts a cluster of several groups, and says with what seed and for how long it is to be tortured.
+func begin(t *testing.T, groups int) (c *cluster, seed uint64, total time.Duration) {
+	seed = rand.Uint64()
 	if s := os.Getenv("LIMITDB_SEED"); s != "" {
 		var err error
 		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
 			t.Fatal(err)
 		}
 	}
-	total := duration(t)
+	total = duration(t)
 	t.Logf("LIMITDB_SEED=%d, for %v", seed, total)
-	c := startCluster(t, seed, 1)
-	defer c.report()
+	return startCluster(t, seed, groups), seed, total
+}
 
-	h := newHistories(t, 10*time.Minute)
-	k := &counts{began: time.Now()}
-	var gate sync.RWMutex // held while the nodes are compared
-	stop := make(chan struct{})
-	var work sync.WaitGroup
-	for i := range clients {
-		w := c.client(seed + uint64(i) + 1)
-		work.Go(func() { h.run(w, i, &gate, stop) })
-	}
+// load is what clients do meanwhile, but for the histories: counts, values, and holds.
+type load struct {
+	t           *testing.T
+	c           *cluster
+	gate        sync.RWMutex // held while the nodes are compared
+	stop        chan struct{}
+	work        sync.WaitGroup
+	counts      *counts
+	held        [2]*holder
+	ids, values atomic.Int64
+}
+
+// startLoad starts the clients. Others may start with the load's gate, stop and work.
+func startLoad(t *testing.T, c *cluster, seed uint64) *load {
+	l := &load{t: t, c: c, stop: make(chan struct{}), counts: &counts{began: time.Now()}}
+	lengths := testlengths.Read(t, longestText)
 	for i := range 2 {
 		w := c.client(seed + uint64(i) + 100)
-		work.Go(func() { k.run(t, w, &gate, stop) })
+		l.work.Go(func() { l.counts.run(t, w, &l.gate, l.stop) })
+		x := &texts{client: c.client(seed + uint64(i) + 200), lengths: lengths, id: i, all: &l.values}
+		l.work.Go(func() { x.run(t, &l.gate, l.stop) })
+		h := &holder{asker: asker{client: c.client(seed + uint64(i) + 300), t: t}, number: i, all: &l.ids}
+		l.held[i] = h
+		l.work.Go(func() { h.run(&l.gate, l.stop) })
 	}
-	lengths, values := testlengths.Read(t, longestText), new(atomic.Int64)
-	for i := range 2 {
-		x := &texts{client: c.client(seed + uint64(i) + 200), lengths: lengths, id: i, all: values}
-		work.Go(func() { x.run(t, &gate, stop) })
-	}
-	held, ids := []*holder{}, new(atomic.Int64)
-	for i := range 2 {
-		x := &holder{asker: asker{client: c.client(seed + uint64(i) + 300), t: t}, number: i, all: ids}
-		held = append(held, x)
-		work.Go(func() { x.run(&gate, stop) })
-	}
-	inFlight := new(flights)
-	for i := range 6 {
-		x := &flyer{asker: asker{client: c.client(seed + uint64(i) + 400), t: t}, of: inFlight}
-		work.Go(func() { x.run(&gate, stop) })
-	}
-	c.whenCalm = func(leader *node) { inFlight.check(t, leader, false) }
-	end := time.Now().Add(total)
-	goesOn := func() bool { return (time.Now().Before(end) || c.dealt < faultKinds) && !t.Failed() }
+	return l
+}
+
+// run deals faults, with a calm now and then, and ends the clients' work. whole is called after each calm.
+func (l *load) run(total time.Duration, whole func()) {
+	c, end := l.c, time.Now().Add(total)
+	goesOn := func() bool { return (time.Now().Before(end) || c.dealt < faultKinds) && !l.t.Failed() }
 	for goesOn() {
 		for calm := time.Now().Add(calmEvery); time.Now().Before(calm) && goesOn(); {
 			c.expire(false)
 			c.oneFault()
 			time.Sleep(time.Duration(100+c.rand.IntN(600)) * time.Millisecond)
 		}
-		c.calm(&gate)
+		c.calm(&l.gate)
+		whole()
 	}
-	close(stop)
-	work.Wait()
-	if y := h.enter(); y != nil {
-		h.leave(y, true)
+	close(l.stop)
+	l.work.Wait()
+}
+
+// check compares what a leader says with what the clients know.
+func (l *load) check(leader *node, epochs int) {
+	l.counts.check(l.t, leader, epochs)
+	for _, x := range l.held {
+		x.check(leader)
 	}
-	h.checks.Wait()
-	if l := c.leader(); l != nil {
-		k.check(t, l, c.epochs(""))
-		for _, x := range held {
-			x.check(l)
-		}
-		inFlight.check(t, l, true)
-	}
-	t.Logf("%d operations in %d histories, %d of them undecided; %v; %d commands on values; %d ids that are held or count once, %d commands of them sent again; %v; %d epochs; faults: %v",
-		h.operations, h.checked, h.undecided, k, values.Load(), ids.Load(), held[0].again+held[1].again, inFlight, c.epochs(""), c.counts)
-	if h.undecided > 0 {
-		t.Errorf("porcupine did not come to an end of %d histories", h.undecided)
-	}
+}
+
+func (l *load) String() string {
+	return fmt.Sprintf("%v; %d commands on values; %d ids that are held or count once, %d commands of them sent again",
+		l.counts, l.values.Load(), l.ids.Load(), l.held[0].again+l.held[1].again)
 }
 
 func startCluster(t *testing.T, seed uint64, groups int) *cluster {

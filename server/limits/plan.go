@@ -51,7 +51,7 @@ func takeHeld(c *call, p *request.Plan, key []byte) bool {
 			return true
 		}
 		Millis(c, &d)
-		if d.Limited || c.Decisions != nil {
+		if d.Limited || c.Decisions != nil && !h.Again {
 			tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &d, &h)
 		}
 	case p.Op == request.Take && p.Given&request.OwnOnce != 0:
@@ -273,7 +273,11 @@ func (p *planned) tell(c *call, keys handler.Keyspace, key []byte, d *limit.Deci
 
 // tells reports whether the decision on a plan is told of: unless it was made before.
 func (o *planned) tells(p *request.Plan) bool {
-	return (p.Op == request.Take || p.Op == request.Hold || p.Op == request.Reserve) && !(p.Given&request.OwnOnce != 0 && o.once.Again)
+	switch {
+	case p.Given&request.OwnOnce != 0 && o.once.Again, p.Op == request.Hold && o.hold.Again:
+		return false
+	}
+	return p.Op == request.Take || p.Op == request.Hold || p.Op == request.Reserve
 }
 
 // reply replies to a plan with the decision on the key, or with the error.

@@ -152,10 +152,9 @@ func (a *together) reply(c *call, at int) {
 	for i := range n {
 		Millis(c, &r.Decisions[i])
 	}
-	if r.Once != nil {
-		if c.Quorum = true; r.Once.Again {
-			return
-		}
+	c.Quorum = c.Quorum || r.Once != nil
+	if r.Once != nil && r.Once.Again || r.Hold != nil && r.Hold.Again {
+		return
 	}
 	if (at >= 0 || c.Decisions != nil) && !c.Then(n*noteSize, a) && c.Decisions != nil {
 		for range n {

@@ -91,10 +91,10 @@ func (s *directory) arrived(group int, version uint64) error {
 	return s.change(groups.Complete{Group: group, Version: version})
 }
 
-// changed notes what has changed of a node that tells it.
+// changed notes what a node reports of itself.
 func (s *directory) changed(from string, n groups.Node) error {
 	if n.ID != from {
-		return fmt.Errorf("node %s tells what has changed of node %s", from, n.ID)
+		return fmt.Errorf("node %s reports a change of node %s", from, n.ID)
 	}
 	if _, ok := s.current().Node(n.ID); !ok {
 		return groups.ErrNode
