@@ -37,6 +37,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"error-over-http-told-at-once", "http.go", "return !c.refused && c.Reveals", "return !c.Failed && c.Reveals", "TestDeposedLeaderTellsNoError"},
 		{"error-of-exec-told-at-once", "multi.go", "!c.Undecided {", "false {", "TestDeposedLeaderTellsNoError"},
 		{"effect-happens-twice", "command.go", "		t.Begin(et)\n", "		t.Txn, t.Err = et, nil\n", "TestEffectsHappenOnce"},
+		{"hold-logged-again", "limits/plan.go", "p.Op == request.Hold && o.hold.Again:", "false:", "./TestDecisionsAreLogged"},
+		{"holds-of-several-logged-again", "limits/takeall.go", "r.Hold != nil && r.Hold.Again {", "false {", "./TestDecisionsAreLogged"},
 		{"effect-of-what-is-not-stored", "command.go", "t.Over(c.inner(), err == nil)", "t.Over(c.inner(), true)", "TestEffectsHappenOnce"},
 		{"reply-lets-go-of-itself", "owed.go", "if (told || s.owed.owing()) && s.hold(told) {", "if told && s.owed.owing() && s.hold(told) {", "TestRepliesWaitForTheDisk"},
 		{"reply-passes-those-owed", "owed.go", "if (told || s.owed.owing()) && s.hold(told) {", "if told && s.hold(told) {", "TestRepliesWaitForTheDisk"},
