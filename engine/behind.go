@@ -81,7 +81,8 @@ func (t *Txn) move() error {
 		it.revert()
 		it.hasUnder, it.allowed, it.denied, it.touched, it.used = false, 0, 0, false, false
 	}
-	t.counts, t.held, t.asking = [outcomes]uint32{}, [holdFigures]uint32{}, nil
+	t.asking = nil
+	t.tallies.forget()
 	it := t.moved
 	if err := it.write(t.movedAs, it.buf); err != nil {
 		return err

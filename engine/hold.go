@@ -237,7 +237,7 @@ func note(t *Txn, set hold.Set, beside int, e *hold.Entry) error {
 	if err := set.Add(&t.holds, t.now, e, seedOf(t, beside)); err != nil {
 		return err
 	}
-	t.held[holdsTaken]++
+	t.tallies.count(holdsTaken)
 	return editSet(t, beside, &t.holds, false)
 }
 
@@ -339,8 +339,8 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, dry bool, s *S
 	}
 	s.of(&e, as, t.now)
 	set.Change(&t.holds, t.now, &e)
-	if t.held[holdsSettled]++; s.Over > 0 {
-		t.held[holdsOver]++
+	if t.tallies.count(holdsSettled); s.Over > 0 {
+		t.tallies.count(holdsOver)
 	}
 	return editSet(t, beside, &t.holds, true)
 }
@@ -532,7 +532,7 @@ func giveBackFirst(t *Txn) error {
 	long := len(t.items[0].State) > longState
 	set.Return(&t.holds, t.now, long, func(e *hold.Entry) {
 		it, back := &t.items[0], int64(0)
-		t.held[holdsReturned]++
+		t.tallies.count(holdsReturned)
 		if it.kind != 0 && limit.Unpack(e.Limit, &t.e.zones, &l) == nil && isFor(it, &l) {
 			buf := t.e.buffers.get()
 			var next []byte

@@ -180,26 +180,43 @@ func OutcomeOf(limited bool) Outcome {
 	return Granted
 }
 
+// tallies are what a transaction counts, for the figures of a shard. Most count nothing.
+type tallies struct {
+	some     bool // there is something to tell
+	requests [outcomes]uint32
+	held     [holdFigures]uint32 // holds, ids and blocks
+}
+
+// count counts one more of the figures of holds, ids and blocks.
+func (c *tallies) count(i int) { c.some, c.held[i] = true, c.held[i]+1 }
+
+func (c *tallies) forget() {
+	if c.some {
+		*c = tallies{}
+	}
+}
+
 // Count counts a request, once the transaction is stored. A request for several
 // limits is one: Decide, Peek and Refund count nothing themselves.
-func (t *Txn) Count(o Outcome) { t.counts[o]++ }
+func (t *Txn) Count(o Outcome) { t.tallies.some, t.tallies.requests[o] = true, t.tallies.requests[o]+1 }
 
-// tell adds what Count has counted, what was held, and the blocks, to a shard's figures.
+// tell adds what was counted to a shard's figures.
 func (t *Txn) tell() {
-	if h := &t.held; h[holdsTaken]|h[holdsSettled]|h[holdsOver]|h[holdsReturned]|h[onceRepeated]|h[blocksBegun] != 0 { // != would call a function
-		for i, n := range t.held {
-			t.items[0].s.held[i] += uint64(n)
-		}
-		t.held = [holdFigures]uint32{}
-	}
-	if t.counts == [outcomes]uint32{} || len(t.items) == 0 {
+	c := &t.tallies
+	if !c.some || len(t.items) == 0 {
 		return
 	}
 	s := t.items[0].s
-	s.allowed += uint64(t.counts[Granted])
-	s.limited += uint64(t.counts[Denied])
-	s.peeked += uint64(t.counts[Peeked])
-	s.refunded += uint64(t.counts[Refunded])
+	s.allowed += uint64(c.requests[Granted])
+	s.limited += uint64(c.requests[Denied])
+	s.peeked += uint64(c.requests[Peeked])
+	s.refunded += uint64(c.requests[Refunded])
+	if h := &c.held; h[holdsTaken]|h[holdsSettled]|h[holdsOver]|h[holdsReturned]|h[onceRepeated]|h[blocksBegun] != 0 { // != would call a function
+		for i, n := range h {
+			s.held[i] += uint64(n)
+		}
+		c.held = [holdFigures]uint32{}
+	}
 }
 
 // blockOf returns the block of the item's key, the zero value if it has none.

@@ -32,7 +32,7 @@ func (o *Once) find(t *Txn, at int, m *remembered) (err error) {
 			return ErrOnce
 		}
 		o.Again = true
-		t.held[onceRepeated]++
+		t.tallies.count(onceRepeated)
 		return nil
 	}
 	m.Entry, _ = (&Hold{Once: o}).entry(t.now, nil)

@@ -85,9 +85,8 @@ type Txn struct {
 	own        asking          // of Ask
 	parts      []uint16        // of the last Together, the indexes of items: in found or in natural
 	found      []uint16
-	natural    []uint16 // 0, 1, 2 …
-	round      uint32   // how many Together there were
-	counts     [outcomes]uint32
+	natural    []uint16      // 0, 1, 2 …
+	round      uint32        // how many Together there were
 	stirred    []*wait.Queue // of keys that it has changed, to be served when the locks are free
 	stop       *wait.Queue   // why it stops, or nil: see stopsAt
 	stops      int           // how often it has stopped
@@ -96,7 +95,7 @@ type Txn struct {
 	holds      hold.Edit // scratch of steps on holds
 	packed     []byte    // a limit of one
 	splices    []byte    // of such an edit
-	held       [holdFigures]uint32
+	tallies    tallies
 	watches    bool // it has asked whether a key has changed
 }
 
@@ -194,11 +193,11 @@ func (t *Txn) rest() bool {
 			it.Key, it.State, it.head = nil, nil, nil // look forgets the rest
 		}
 	}
-	t.undeclared, t.watches, t.bytes, t.round, t.asking, t.stirred, t.stops, t.counts = false, false, 0, 0, nil, nil, 0, [outcomes]uint32{}
+	t.undeclared, t.watches, t.bytes, t.round, t.asking, t.stirred, t.stops = false, false, 0, 0, nil, nil, 0
 	if t.own.w != nil { // who asked may be gone long before the next step
 		t.own = asking{}
 	}
-	t.held = [holdFigures]uint32{}
+	t.tallies.forget()
 	return true
 }
 
@@ -217,7 +216,8 @@ func (t *Txn) lock(now int64) {
 		t.items = t.items[:t.declared]
 		t.order = slices.DeleteFunc(t.order, func(i uint16) bool { return int(i) >= t.declared })
 	}
-	t.gate, t.counts, t.held, t.asking = nil, [outcomes]uint32{}, [holdFigures]uint32{}, nil
+	t.gate, t.asking = nil, nil
+	t.tallies.forget()
 	if len(t.shards) > 1 {
 		if j := t.e.journal.Load(); j != nil {
 			t.gate = j.gate

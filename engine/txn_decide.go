@@ -650,7 +650,7 @@ func punish(it *item, l *limit.Limit, cost int64, d *limit.Decision) (BlockOutco
 	if it.Must = there; err != nil {
 		return NoBlock, err
 	}
-	t.held[blocksBegun]++
+	t.tallies.count(blocksBegun)
 	if q := it.s.waits.Find(it.Key); q.Holds(nil) {
 		behind(t.now, q, d)
 	}

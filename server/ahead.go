@@ -120,10 +120,13 @@ func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 		return nil, nil, true
 	}
 	a.n, a.words = last, a.words[:words]
-	if a.last == &a.made[last] { // the session remembers it all the same; those in the queue may have the plan that it remembered before
-		if a.kept = *a.last; last == 0 {
-			s.remembered.plan = a.kept
-		}
+	switch {
+	case a.last != &a.made[last]: // the session remembers another
+	case last == 0:
+		s.remembered.plan = *a.last
+		a.last = &s.remembered.plan
+	default: // those in the queue, which runs now, may have the plan that it remembered before
+		a.kept = *a.last
 		a.last = &a.kept
 	}
 	s.rd.Unread(before - s.rd.Buffered())
@@ -193,6 +196,7 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 	ran, start, several := 0, 0, s.srv.several()
 	for ; ran < a.n && s.life.Open() && !over; ran++ {
 		if several {
+			s.call.Groups = nil // of an earlier command
 			if enter(s, a.groups[ran]); s.early&specialFollowing != 0 { // it leads no longer
 				s.reject(a.cmds[ran], spec.ErrNoLeader)
 				continue

@@ -120,8 +120,9 @@ func cause(reason error) Cause {
 	return Closed
 }
 
-func (c *Conn) tell() {
-	c.p.out.add(nil, c.id, kindClose, []byte{byte(cause(c.life.Reason()))})
+// tell tells the other node why the connection is closed.
+func (c *Conn) tell(reason error) {
+	c.p.out.add(nil, c.id, kindClose, []byte{byte(cause(reason))})
 	c.post()
 }
 
@@ -172,14 +173,15 @@ func (c *Conn) CallsAfterInput() bool { return true }
 // CloseAfterFlush implements transport.Conn.
 func (c *Conn) CloseAfterFlush(reason error) {
 	if c.life.Flush(reason) {
-		c.tell()
+		c.tell(c.life.Reason())
 	}
 }
 
-// Close implements transport.Conn.
+// Close implements transport.Conn. A session that was about to close its connection because the node does not lead may hold replies
+// back, which nobody gets now. So the cause is this reason, and not that one: the client's node must not send those commands again.
 func (c *Conn) Close(reason error) bool {
 	if c.life.Serving() && c.life.End(reason) {
-		c.tell()
+		c.tell(reason)
 		return true
 	}
 	return c.life.End(reason)

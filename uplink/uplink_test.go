@@ -60,6 +60,9 @@ func (s *echoSession) Data(b []byte) bool {
 	case "stop":
 		s.c.CloseAfterFlush(ErrNotLeading)
 		return false
+	case "stop later": // it owes replies
+		s.c.Life().Drain(ErrNotLeading)
+		return false
 	}
 	s.c.Write(b)
 	return true
@@ -165,6 +168,21 @@ func TestStreams(t *testing.T) {
 		synctest.Wait()
 		if !e.at(0).eof || !to[0].ended || to[0].cause != Finished || to[1].ended || e.at(1).closed == nil {
 			t.Errorf("%v, %v %v, %v, %v", e.at(0).eof, to[0].ended, to[0].cause, to[1].ended, e.at(1).closed)
+		}
+	})
+}
+
+// A stream that ends with replies held back is not refused, whatever else was to end it: its commands have begun.
+func TestClosedWhileItRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, e, _ := pair(t)
+		var to client
+		l.Open(&Client{Remote: "10.0.0.1:5", Local: "10.0.0.2:6"}, &to).Send([]byte("stop later"))
+		synctest.Wait()
+		e.at(0).c.Close(errors.New("killed"))
+		synctest.Wait()
+		if !to.ended || to.cause != Closed {
+			t.Errorf("ended: %v, cause %v; want %v", to.ended, to.cause, Closed)
 		}
 	})
 }
