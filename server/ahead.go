@@ -196,7 +196,7 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 	ran, start, several := 0, 0, s.srv.several()
 	for ; ran < a.n && s.life.Open() && !over; ran++ {
 		if several {
-			s.call.Groups = nil // of an earlier command
+			s.call.Groups = nil                                         // of an earlier command
 			if enter(s, a.groups[ran]); s.early&specialFollowing != 0 { // it leads no longer
 				s.reject(a.cmds[ran], spec.ErrNoLeader)
 				continue
