@@ -16,6 +16,8 @@ usage: bench/pair.sh -before FILE [option ...]
   -depths LIST   pipeline depths (default 1,16,64,256)
   -rows LIST     of take, fixed, incr, check, rate (default all): CL.THROTTLE,
                  RL.TAKE FIXED, INCR, RL.CHECK of 3 rules, redis_rate's script
+  -rights WORDS  what the default user of this build's server gets by ACL SETUSER:
+                 "resetkeys ~user:*" measures a pattern, with LIMITDB as FILE, too
   -clients C     connections (default 50)
   -keys K        resident keys, drawn uniformly (default 1000000)
   -h             this text
@@ -30,8 +32,8 @@ die() {
 }
 
 here=$(cd "$(dirname "$0")" && pwd)
-before='' pairs=7 starts=3 n=200000 depths=1,16,64,256 rows=take,fixed,incr,check,rate clients=50 keys=1000000
-command_line="bench/pair.sh $*"
+before='' pairs=7 starts=3 n=200000 depths=1,16,64,256 rows=take,fixed,incr,check,rate rights='' clients=50 keys=1000000
+command_line="bench/pair.sh $(printf '%q ' "$@")"
 while (($#)); do
   option=${1/#--/-} # both spellings
   case $option in
@@ -39,7 +41,7 @@ while (($#)); do
       usage
       exit 0
       ;;
-    -before | -pairs | -starts | -n | -depths | -rows | -clients | -keys)
+    -before | -pairs | -starts | -n | -depths | -rows | -rights | -clients | -keys)
       (($# >= 2)) || die "$1 needs a value"
       declare "${option#-}=$2"
       shift 2
@@ -120,6 +122,8 @@ measure() {
 for ((start = 0; start < starts; start++)); do
   serve "$now" && a=$addr
   serve "$before" && b=$addr
+  # shellcheck disable=SC2086
+  [[ -z $rights ]] || redis-cli -s "$a" ACL SETUSER default $rights | grep -q OK || die "ACL SETUSER default $rights"
   for s in "$a" "$b"; do redis-cli -s "$s" SCRIPT LOAD "$text" >/dev/null; done
   for row in ${rows//,/ }; do
     for s in "$a" "$b"; do

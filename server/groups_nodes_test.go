@@ -166,6 +166,24 @@ func TestLearnedFromAnotherNodesCommand(t *testing.T) {
 	}
 }
 
+// A command that another node decides is learned for the next one, and not for those before it. This client is told where the others are, so its
+// commands do not leave for there, and all are of one batch.
+func TestLearnedForTheNextCommand(t *testing.T) {
+	n := newGroupNodes(t)
+	c := n.nodes[0].client()
+	c.send("CLUSTER SLOTS\r\n", 1)
+	take := func(g int, key, limit string) string {
+		return string(encode("RL.TAKE", "{"+n.key(g)+"}"+key, "GCRA", limit))
+	}
+	in := strings.Repeat(take(2, "a", "9/h"), 3) // of another node's group, and learned
+	in += take(1, "b", "9/h") + take(1, "c", "9/h") + take(1, "d", "5/h")
+	in += take(2, "e", "5/h") // learned as well
+	got := c.send(in, 7)
+	if want := []string{"[0 9 8 -1 400000]", "[0 9 8 -1 400000]", "[0 5 4 -1 720000]"}; !slices.Equal(got[3:6], want) || !strings.HasPrefix(got[6], "-MOVED ") {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A transaction runs where its keys are, and so does WATCH, also if its client asks other nodes meanwhile.
 func TestTransactionsOnSeveralNodes(t *testing.T) {
 	n := newGroupNodes(t)
