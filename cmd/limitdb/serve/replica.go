@@ -278,11 +278,15 @@ func (r *replica) keeper() *server.Durability {
 			return 0
 		},
 		Wait: func(turn uint64, fn func(error)) bool {
-			if node := r.node.Load(); node != nil {
+			switch node := r.node.Load(); {
+			case node != nil:
 				node.Wait(turn, fn)
-				return true
+			case turn != 0: // the replica is gone since
+				fn(replication.ErrUnknown)
+			default:
+				return false
 			}
-			return false
+			return true
 		},
 		Holds: func() bool { return r.node.Load() != nil },
 		Kick: func() {

@@ -62,10 +62,11 @@ func newSeveral(m *member, count int) *several {
 	return s
 }
 
-// forServer returns the groups as the server takes them.
+// forServer returns the groups as the server takes them. The server gets a group's table when the node leads it, and not before: it would let
+// what is in it expire by the process's clock.
 func (s *several) forServer() (all []server.GroupOptions) {
 	for _, r := range s.replicas {
-		all = append(all, server.GroupOptions{Engine: r.states.Load(), Durability: r.keeper(), Replication: r.forServer()})
+		all = append(all, server.GroupOptions{Engine: s.p.engine, Durability: r.keeper(), Replication: r.forServer()})
 	}
 	return all
 }
