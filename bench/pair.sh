@@ -33,7 +33,7 @@ die() {
 
 here=$(cd "$(dirname "$0")" && pwd)
 before='' pairs=7 starts=3 n=200000 depths=1,16,64,256 rows=take,fixed,incr,check,rate rights='' clients=50 keys=1000000
-command_line="bench/pair.sh $(printf '%q ' "$@")"
+command_line="bench/pair.sh $*"
 while (($#)); do
   option=${1/#--/-} # both spellings
   case $option in
@@ -119,15 +119,23 @@ measure() {
   done
 }
 
+# may gives the default user of this build's server other rights, if rights are to be measured.
+may() {
+  # shellcheck disable=SC2086
+  [[ -z $rights ]] || redis-cli -s "$a" ACL SETUSER default $1 | grep -q OK || die "ACL SETUSER default $1"
+}
+
 for ((start = 0; start < starts; start++)); do
   serve "$now" && a=$addr
   serve "$before" && b=$addr
-  # shellcheck disable=SC2086
-  [[ -z $rights ]] || redis-cli -s "$a" ACL SETUSER default $rights | grep -q OK || die "ACL SETUSER default $rights"
   for s in "$a" "$b"; do redis-cli -s "$s" SCRIPT LOAD "$text" >/dev/null; done
   for row in ${rows//,/ }; do
+    may allkeys
     for s in "$a" "$b"; do
       redis-cli -s "$s" FLUSHALL >/dev/null
+    done
+    may "$rights"
+    for s in "$a" "$b"; do
       burst "$s" 64 "$keys" "$row" --distribution sequential >/dev/null
     done
     for depth in ${depths//,/ }; do measure "$row" "$depth"; done
