@@ -325,6 +325,28 @@ func TestRepliesOfSeveralGroups(t *testing.T) {
 	}
 }
 
+// What waits for one group waits for no other, also after a command on the keys of all.
+func TestRepliesAfterThoseOfAllGroups(t *testing.T) {
+	ts, of := newGroupsKept(t, 4, alone)
+	c := ts.client()
+	if got := c.raw("DBSIZE\r\n"); got != "" {
+		t.Fatalf("%q", got)
+	}
+	for _, p := range of[1:] {
+		p.endWaits(nil)
+	}
+	if got := c.resume(); got != ":0\r\n" {
+		t.Fatalf("%q", got)
+	}
+	if got := c.raw("INCR " + ts.keyIn(1) + "\r\n"); got != "" {
+		t.Fatalf("%q", got)
+	}
+	of[1].endWaits(nil)
+	if got := c.resume(); got != ":1\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 // While another node leads a group, its keys wait for that, and those of the other groups do not.
 func TestGroupThatIsLedElsewhere(t *testing.T) {
 	ts := newGroups(t, 2)
