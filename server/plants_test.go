@@ -49,6 +49,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"reply-of-a-lost-group-told", "group/shares.go", "a.isLost(sp.of)", "false", "./TestRepliesOfSeveralGroups"},
 		{"replies-of-two-turns", "group/shares.go", "old.Turn = 0", "old.Turn = t.Turn", "./TestRepliesOfSeveralGroups"},
 		{"plan-of-another-nodes-command-lost", "ahead.go", "if a.last == &a.made[last] {", "if false {", "TestLearnedFromAnotherNodesCommand"},
+		{"plan-learned-for-those-before-it", "ahead.go", "	case last == 0:\n", "	case false:\n", "TestLearnedForTheNextCommand"},
 		{"watch-of-another-leader", "forward.go", "m.lost || m.stream != nil && m.stream != st", "m.lost", "TestForwardedWatch"},
 		{"watch-of-a-leader-that-was", "multi.go", "m.stream != nil || following", "following", "TestForwardedWatch"},
 		{"part-told-before-it-is-durable", "crossing/crossing.go", "	if k.Withholds() && k.Wait(c.parts", "	if false && k.Wait(c.parts", "TestUnknown"},
