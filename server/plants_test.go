@@ -48,7 +48,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"reply-waits-for-one-group", "group/shares.go", "if a.left.Add(-1) == 0 {", "if a.left.Add(-1) >= 0 {", "./TestRepliesOfSeveralGroups"},
 		{"reply-of-a-lost-group-told", "group/shares.go", "a.isLost(sp.of)", "false", "./TestRepliesOfSeveralGroups"},
 		{"replies-of-two-turns", "group/shares.go", "old.Turn = 0", "old.Turn = t.Turn", "./TestRepliesOfSeveralGroups"},
-		{"plan-of-another-nodes-command-lost", "ahead.go", "if a.last == &a.made[last] {", "if false {", "TestLearnedFromAnotherNodesCommand"},
+		{"plan-of-another-nodes-command-lost", "ahead.go", "	case a.last != &a.made[last]:", "	case true:", "TestLearnedFromAnotherNodesCommand"},
 		{"plan-learned-for-those-before-it", "ahead.go", "	case last == 0:\n", "	case false:\n", "TestLearnedForTheNextCommand"},
 		{"watch-of-another-leader", "forward.go", "m.lost || m.stream != nil && m.stream != st", "m.lost", "TestForwardedWatch"},
 		{"watch-of-a-leader-that-was", "multi.go", "m.stream != nil || following", "following", "TestForwardedWatch"},
