@@ -3,7 +3,6 @@ package limit
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"math"
 	"testing"
 	"time"
@@ -286,13 +285,7 @@ func TestFIXEDErrors(t *testing.T) {
 	at := func(end int64, rest ...byte) []byte {
 		return append(binary.LittleEndian.AppendUint64(nil, uint64(end)), rest...)
 	}
-	tests := []struct {
-		name      string
-		limit     Limit
-		state     []byte
-		now, cost int64
-		want      error
-	}{
+	testRefused(t, []refusal{
 		{"negative limit", plain(FIXED, -1, 1, -1), nil, 0, 1, ErrMax},
 		{"no period", plain(FIXED, 1, 0, 1), nil, 0, 1, ErrPeriod},
 		{"negative period", plain(FIXED, 1, least, 1), nil, 0, 1, ErrPeriod},
@@ -311,19 +304,7 @@ func TestFIXEDErrors(t *testing.T) {
 		{"the last year of all", mustParse(t, "FIXED 5 CALENDAR year"), nil, most - 1e9, 1, ErrOverflow},
 		{"the last year of all in a zone", mustParse(t, "FIXED 5 CALENDAR year TZ Europe/Berlin"), nil, most, 1, ErrOverflow},
 		{"denied and counted at the end of time", mustParse(t, "FIXED 5/s COUNTDENIED"), nil, most, 6, ErrOverflow},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			dst := []byte("unharmed")
-			next, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, dst)
-			if !errors.Is(err, tt.want) || next != nil || d != (Decision{}) || string(dst) != "unharmed" {
-				t.Errorf("Take: %v, %+v, %v (dst %q), want %v", next, d, err, dst, tt.want)
-			}
-			if d, err := peek(&tt.limit, tt.state, tt.now, tt.cost); !errors.Is(err, tt.want) || d != (Decision{}) {
-				t.Errorf("Peek: %+v, %v, want %v", d, err, tt.want)
-			}
-		})
-	}
+	})
 }
 
 // Arguments just within the range get exact answers.

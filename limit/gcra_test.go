@@ -271,13 +271,7 @@ func TestGCRAInterval(t *testing.T) {
 func TestGCRAErrors(t *testing.T) {
 	good := plain(GCRA, 1, 1e9, 5)
 	const most, least = math.MaxInt64, math.MinInt64
-	tests := []struct {
-		name      string
-		limit     Limit
-		state     []byte
-		now, cost int64
-		want      error
-	}{
+	testRefused(t, []refusal{
 		{"no algorithm", plain(None, 1, 1, 1), nil, 0, 1, ErrAlgorithm},
 		{"unknown algorithm", plain(255, 1, 1, 1), nil, 0, 1, ErrAlgorithm},
 		{"negative limit", plain(GCRA, -1, 1, 1), nil, 0, 1, ErrMax},
@@ -295,19 +289,7 @@ func TestGCRAErrors(t *testing.T) {
 		{"the end of time less 1 ns", good, nil, most - 1e9 + 1, 1, ErrOverflow},
 		{"a state too far ahead", good, stateAt(1), least + 1, 1, ErrOverflow},
 		{"a state as far as can be", good, stateAt(most), least, 0, ErrOverflow},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			dst := []byte("unharmed")
-			next, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, dst)
-			if !errors.Is(err, tt.want) || next != nil || d != (Decision{}) || string(dst) != "unharmed" {
-				t.Errorf("Take: %v, %+v, %v (dst %q), want %v", next, d, err, dst, tt.want)
-			}
-			if d, err := peek(&tt.limit, tt.state, tt.now, tt.cost); !errors.Is(err, tt.want) || d != (Decision{}) {
-				t.Errorf("Peek: %+v, %v, want %v", d, err, tt.want)
-			}
-		})
-	}
+	})
 }
 
 // Arguments just within the range get exact answers.

@@ -3,6 +3,7 @@ package limit
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"testing"
 )
 
@@ -72,4 +73,29 @@ func refund(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d
 func reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte) (next []byte, d Decision, err error) {
 	next, err = Reserve(l, state, now, cost, maxWait, dst, &d)
 	return next, d, err
+}
+
+// refusal is a call of Take or Peek that has an error.
+type refusal struct {
+	name      string
+	limit     Limit
+	state     []byte
+	now, cost int64
+	want      error
+}
+
+// testRefused checks that calls have their errors, and decide and write nothing.
+func testRefused(t *testing.T, tests []refusal) {
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dst := []byte("unharmed")
+			next, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, dst)
+			if !errors.Is(err, tt.want) || next != nil || d != (Decision{}) || string(dst) != "unharmed" {
+				t.Errorf("Take: %v, %+v, %v (dst %q), want %v", next, d, err, dst, tt.want)
+			}
+			if d, err := peek(&tt.limit, tt.state, tt.now, tt.cost); !errors.Is(err, tt.want) || d != (Decision{}) {
+				t.Errorf("Peek: %+v, %v, want %v", d, err, tt.want)
+			}
+		})
+	}
 }

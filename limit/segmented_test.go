@@ -3,7 +3,6 @@ package limit
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"math"
 	"testing"
 
@@ -346,13 +345,7 @@ func TestSEGMENTEDErrors(t *testing.T) {
 	good := withSegments(5, 2e9, 2)
 	const most, least = math.MaxInt64, math.MinInt64
 	full := bytes.Repeat([]byte{0xff}, 8)
-	tests := []struct {
-		name      string
-		limit     Limit
-		state     []byte
-		now, cost int64
-		want      error
-	}{
+	testRefused(t, []refusal{
 		{"negative limit", withSegments(-1, 1, 2), nil, 0, 1, ErrMax},
 		{"no period", withSegments(1, 0, 2), nil, 0, 1, ErrPeriod},
 		{"negative period", withSegments(1, least, 2), nil, 0, 1, ErrPeriod},
@@ -376,19 +369,7 @@ func TestSEGMENTEDErrors(t *testing.T) {
 		{"the last sub-window but one", good, nil, most - 854_775_807, 1, ErrOverflow},
 		{"into the last sub-window but one", good, segmentState(most-854_775_807, 0x02, 2, 0, 1), most - 854_775_808, 1, ErrOverflow},
 		{"sub-windows longer than time", withSegments(5, most, 2), nil, 0, 0, ErrOverflow},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			dst := []byte("unharmed")
-			next, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, dst)
-			if !errors.Is(err, tt.want) || next != nil || d != (Decision{}) || string(dst) != "unharmed" {
-				t.Errorf("Take: %v, %+v, %v (dst %q), want %v", next, d, err, dst, tt.want)
-			}
-			if d, err := peek(&tt.limit, tt.state, tt.now, tt.cost); !errors.Is(err, tt.want) || d != (Decision{}) {
-				t.Errorf("Peek: %+v, %v, want %v", d, err, tt.want)
-			}
-		})
-	}
+	})
 }
 
 // Arguments just within the range get exact answers.

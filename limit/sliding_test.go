@@ -2,7 +2,6 @@ package limit
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"testing"
 
@@ -287,13 +286,7 @@ func TestSLIDINGErrors(t *testing.T) {
 	at := func(end int64, rest ...byte) []byte {
 		return append(binary.LittleEndian.AppendUint64(nil, uint64(end)), rest...)
 	}
-	tests := []struct {
-		name      string
-		limit     Limit
-		state     []byte
-		now, cost int64
-		want      error
-	}{
+	testRefused(t, []refusal{
 		{"negative limit", plain(SLIDING, -1, 1, -1), nil, 0, 1, ErrMax},
 		{"no period", plain(SLIDING, 1, 0, 1), nil, 0, 1, ErrPeriod},
 		{"negative period", plain(SLIDING, 1, least, 1), nil, 0, 1, ErrPeriod},
@@ -312,19 +305,7 @@ func TestSLIDINGErrors(t *testing.T) {
 		{"a period too long", plain(SLIDING, 5, most, 5), nil, 0, 1, ErrOverflow},
 		{"a reset too far ahead", plain(SLIDING, 5, most, 5), nil, -1, 1, ErrOverflow},
 		{"a reset too far ahead by 1 ns", plain(SLIDING, 5, 1<<62, 5), nil, -1 << 62, 1, ErrOverflow},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			dst := []byte("unharmed")
-			next, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, dst)
-			if !errors.Is(err, tt.want) || next != nil || d != (Decision{}) || string(dst) != "unharmed" {
-				t.Errorf("Take: %v, %+v, %v (dst %q), want %v", next, d, err, dst, tt.want)
-			}
-			if d, err := peek(&tt.limit, tt.state, tt.now, tt.cost); !errors.Is(err, tt.want) || d != (Decision{}) {
-				t.Errorf("Peek: %+v, %v, want %v", d, err, tt.want)
-			}
-		})
-	}
+	})
 }
 
 // Arguments just within the range get exact answers.
