@@ -228,6 +228,9 @@ func (b *browser) pictures(name string) {
 			if got := b.eval(`[...document.querySelectorAll("button")].filter(b => b.clientHeight > 50).map(b => b.textContent).join()`); got != "" {
 				b.t.Errorf("%s in a window of %d, these buttons have several lines: %s", name, width, got)
 			}
+			if got := b.eval(`document.body.innerText.split("\n").filter(l => /\b(null|undefined|NaN|\[object)\b/.test(l)).join()`); got != "" {
+				b.t.Errorf("%s says %q", name, got)
+			}
 			checkAccess(b.t, b, name+" "+scheme)
 			b.shoot(fmt.Sprintf("%s-%s-%d", name, scheme, width))
 		}

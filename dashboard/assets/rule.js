@@ -132,7 +132,7 @@ function edit() {
       let beside = null;
       if (!same) beside = await call("rule/check", { namespace: now.namespace, name: now.name, text: typed, how: "try" }).catch(() => null);
       checked = { text: typed, try: Boolean(beside) };
-      said.replaceChildren(make("p", { class: "fine" }, same ? "The rule would mean the same." : "No mistake. This would change:"), differences(before, typed), answer.restarted.length ? make("p", { class: "hint" }, "Its callers begin with a full limit: their keys change.") : null,
+      fill(said, make("p", { class: "fine" }, same ? "The rule would mean the same." : "No mistake. This would change:"), differences(before, typed), answer.restarted.length ? make("p", { class: "hint" }, "Its callers begin with a full limit: their keys change.") : null,
         make("p", { class: "hint" }, beside ? "Only the limit differs, so it can be tried beside the one in force: what it would deny is counted, and nobody is denied by it." : same ? "" : "More than the limit differs, so this cannot be tried as a candidate."));
     } catch (problem) { said.replaceChildren(make("p", { class: "wrong" }, problem.message)); }
     offer();
