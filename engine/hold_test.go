@@ -654,15 +654,32 @@ func TestHoldsWithoutMemory(t *testing.T) { holdWithoutMemory(t, NoEviction) }
 func TestHoldsWithEviction(t *testing.T)  { holdWithoutMemory(t, LeastDebt) }
 
 func holdWithoutMemory(t *testing.T, policy Policy) {
+	t.Run("FIXED", func(t *testing.T) { holdUnder(t, "FIXED 1000000/d", 0, policy) })
+	t.Run("SEGMENTED", func(t *testing.T) { holdUnder(t, "SEGMENTED 1000000/2h SEGMENTS 60", 15, policy) })
+	t.Run("longer SEGMENTED", func(t *testing.T) { holdUnder(t, "SEGMENTED 1000000/2h SEGMENTS 60", 40, policy) })
+}
+
+// holdUnder makes holds under a limit. From some of the keys, one is taken every two minutes before, so often that their states are long.
+func holdUnder(t *testing.T, spec string, before int, policy Policy) {
 	e := New(Options{Shards: 1, MaxMemory: 512 << 10, Policy: policy})
 	defer e.Close()
-	l, err := limit.Parse("FIXED 1000000/d")
+	l, err := limit.Parse(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := int64(1.7e18)
 	taken := map[int]int64{} // by held estimates and by nothing else
 	held, refused := 0, 0
+	const grown = 30 // keys with sets that grow
+	for range before {
+		now += 120e9
+		for k := range grown {
+			if _, err := take(e, now, key(k), &l, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	longest := 0
 	for i := range 12_000 {
 		var d limit.Decision
 		if policy != NoEviction { // keys to evict
@@ -671,14 +688,19 @@ func holdWithoutMemory(t *testing.T, policy Policy) {
 			}
 		}
 		at := i
-		if i%3 == 0 { // a set that grows
-			at = i % 30
+		if i%3 == 0 {
+			at = i % grown
 		}
 		h := Hold{ID: fmt.Appendf(nil, "%0*d", 1+i%100, i), TTL: 3600e9}
 		switch err := e.HoldAt(0, now, key(at), &l, 2, &h, &d); {
 		case err == nil:
 			held++
 			taken[at] += 2
+			_ = e.on(now, key(at), func(t *Txn) error {
+				_, state, err := t.Get(key(at))
+				longest = max(longest, len(state))
+				return err
+			})
 		case errors.Is(err, ErrOOM):
 			refused++
 			taken[at] += 0
@@ -689,9 +711,16 @@ func holdWithoutMemory(t *testing.T, policy Policy) {
 	if held < 1000 || refused < 1000 {
 		t.Fatalf("%d held, %d refused", held, refused)
 	}
+	if longest < 2*before {
+		t.Errorf("no state is longer than %d bytes", longest)
+	}
 	for at, want := range taken {
 		var d limit.Decision
-		if err := e.Peek(now, key(at), &l, 0, &d); err != nil || l.Max-d.Remaining != want {
+		other := int64(0)
+		if at < grown {
+			other = int64(before)
+		}
+		if err := e.Peek(now, key(at), &l, 0, &d); err != nil || l.Max-d.Remaining != want+other {
 			t.Fatalf("key %d: %d is taken, %v; %d is held", at, l.Max-d.Remaining, err, want)
 		}
 		sum := int64(0)
