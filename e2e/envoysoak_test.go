@@ -50,14 +50,8 @@ func soakConn(ctx context.Context, addr string, conn *grpc.ClientConn, round, at
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for range soakStreams {
-		watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
-		if err == nil {
-			_, err = watch.Recv()
-		}
-		if err != nil {
-			return err
-		}
+	if err := openStreams(ctx, conn); err != nil {
+		return err
 	}
 	for i := range soakRequests {
 		caller := fmt.Sprint("10.0.", at, ".", (round*soakRequests+i)%10_000)
@@ -67,6 +61,37 @@ func soakConn(ctx context.Context, addr string, conn *grpc.ClientConn, round, at
 		}
 	}
 	return nil
+}
+
+// openStreams opens the streams of a connection, which last until ctx ends.
+func openStreams(ctx context.Context, conn *grpc.ClientConn) error {
+	for range soakStreams {
+		watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = watch.Recv()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A thousand open streams take little memory.
+func TestMemoryOfStreams(t *testing.T) {
+	t.Parallel()
+	p, addr := envoyPort(t)
+	before := p.RSS()
+	for range soakConns {
+		if err := openStreams(t.Context(), dialEnvoy(t, addr)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grown := p.RSS() - before
+	t.Logf("%d kB resident, %d kB more with %d streams on %d connections", p.RSS()>>10, grown>>10, soakConns*soakStreams, soakConns)
+	if most := int64(8 << 20); grown > most {
+		t.Errorf("%d streams take %d bytes", soakConns*soakStreams, grown)
+	}
 }
 
 // TestEnvoySoak makes 2 000 requests and opens and closes 1 000 streams in a round. With LIMITDB_RUN=1h there is a round a second for so long, and
