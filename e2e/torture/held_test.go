@@ -29,8 +29,12 @@ var heldLimits = [...]struct {
 // settledKnown is for how long an id is surely known after it was settled. The server knows it for 30 s.
 const settledKnown = 25 * time.Second
 
+// heldFor is for how long a hold may be looked for. Its TTL is an hour, the longest, and ends during a longer run.
+const heldFor = 50 * time.Minute
+
 // heldKey is what a client knows of a key.
 type heldKey struct {
+	began       time.Time
 	name, limit string
 	size        int64
 	used        int64
@@ -109,7 +113,7 @@ func shown(v resp.Value) string {
 func (h *holder) key() *heldKey {
 	if len(h.keys) == 0 || h.ids%heldLimits[(len(h.keys)-1)%len(heldLimits)].each == 0 {
 		of := &heldLimits[len(h.keys)%len(heldLimits)]
-		h.keys = append(h.keys, &heldKey{name: fmt.Sprintf("held%d:%d", h.number, len(h.keys)), limit: of.limit, size: of.size, open: map[string]int64{}})
+		h.keys = append(h.keys, &heldKey{began: time.Now(), name: fmt.Sprintf("held%d:%d", h.number, len(h.keys)), limit: of.limit, size: of.size, open: map[string]int64{}})
 		h.ids = 0
 	}
 	h.ids++
@@ -174,9 +178,12 @@ func (h *holder) settle(k *heldKey, id string, cost int64, how int) {
 	}
 }
 
-// check compares what is in use and held in the end with what the client knows.
+// check compares what is in use and held in the end with what the client knows, of keys whose holds are not over by then.
 func (h *holder) check(leader *node) {
 	for _, k := range h.keys {
+		if time.Since(k.began) > heldFor {
+			continue
+		}
 		v, err := leader.ask(strings.Fields(fmt.Sprintf("RL.PEEK %s %s COST 0", k.name, k.limit))...)
 		if err != nil {
 			h.t.Errorf("the leader at the end: %v", err)
