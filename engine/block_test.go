@@ -133,3 +133,46 @@ func TestBlockInPlaceOfALongerOne(t *testing.T) {
 		t.Error(d, err)
 	}
 }
+
+// A reservation that would come too late begins a block, even where a take would still be granted a later turn.
+func TestReservationThatBeginsABlock(t *testing.T) {
+	e := New(Options{})
+	l, err := limit.Parse("QUEUE 3/us BLOCK 7us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d limit.Decision
+	for range 3 {
+		if err := e.Reserve(start, key(1), &l, 1, -1, &d); err != nil || d.Limited {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	if err := e.Reserve(start, key(1), &l, 1, 500, &d); err != nil || !d.Limited || d.Wait != 7000 || d.Remaining != 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err := take(e, start+6999, key(1), &l, 1); err != nil || d.Wait != 1 {
+		t.Errorf("in the block: %+v, %v", d, err)
+	}
+}
+
+// A denial that is counted for as long as a block is remembered says when that is over, as the fast way of a take does.
+func TestDenialBehindABlockIsCounted(t *testing.T) {
+	e := New(Options{})
+	l, err := limit.Parse("SLIDING 3/us COUNTDENIED BLOCK 1us UPTO 2us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fast, slow limit.Decision
+	for i, cost := range []int64{4, 0} {
+		now := start + 1 + int64(i)*1000 // not at the beginning of a window
+		if err := e.TakeAt(0, now, key(1), &l, cost, &fast); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.on(now, key(2), func(tx *Txn) error {
+			_, err := tx.Take(key(2), &Request{Limit: l, Cost: cost}, &slow)
+			return err
+		}); err != nil || slow != fast || !slow.Limited {
+			t.Errorf("cost %d: %+v, %v; the fast way says %+v", cost, slow, err, fast)
+		}
+	}
+}

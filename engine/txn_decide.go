@@ -95,7 +95,7 @@ func (it *item) takeNow(r *Request, a *asking, d *limit.Decision) (granted int64
 		}
 	}
 	if d.Limited && l.Block > 0 && r.Lease == nil {
-		if _, err := punish(it, l, part, d); err != nil {
+		if _, err := punish(it, l, part, nil, d); err != nil {
 			return 0, err
 		}
 	}
@@ -274,7 +274,8 @@ func (it *item) countDenial(l *limit.Limit, cost int64, d *limit.Decision) error
 	if err != nil {
 		return err
 	}
-	if b, err := blockOf(it); err != nil || b.Left(l, t.now) > 0 {
+	b, err := blockOf(it)
+	if err != nil || b.Left(l, t.now) > 0 {
 		return err // which counts nothing
 	}
 	var own limit.Decision
@@ -284,6 +285,9 @@ func (it *item) countDenial(l *limit.Limit, cost int64, d *limit.Decision) error
 	buf := t.e.buffers.get()
 	next, err := limit.Take(l, state, t.now, cost, *buf, d)
 	defer func() { t.e.buffers.put(buf, next) }()
+	if err == nil && b.Remembered(t.now) {
+		b.Prolong(t.now, d)
+	}
 	if err == nil && next != nil {
 		err = writeFor(it, l, cost, d, next)
 		it.Must = true
@@ -398,6 +402,7 @@ func (t *Txn) Reserve(key []byte, l *limit.Limit, cost, maxWait int64, d *limit.
 	if err != nil {
 		return err
 	}
+	own := *d
 	if q, held := it.held(); held && cost > 0 {
 		if next = nil; !d.Limited {
 			if err := stand(l, state, t.now, d); err != nil {
@@ -411,8 +416,8 @@ func (t *Txn) Reserve(key []byte, l *limit.Limit, cost, maxWait int64, d *limit.
 			return err
 		}
 	}
-	if d.Limited && l.Block > 0 {
-		if _, err := punish(it, l, cost, d); err != nil {
+	if own.Limited && l.Block > 0 {
+		if _, err := punish(it, l, cost, &own, d); err != nil {
 			return err
 		}
 	}
@@ -600,9 +605,10 @@ func peekBlock(it *item, l *limit.Limit, state []byte, cost int64, d *limit.Deci
 	return nil
 }
 
-// punish begins a block after a denial under l, which has BLOCK, unless the key is blocked or the denial was not the limit's. d is the
-// decision, and becomes one that includes the block. It says what a block had to do with it.
-func punish(it *item, l *limit.Limit, cost int64, d *limit.Decision) (BlockOutcome, error) {
+// punish begins a block after a denial under l, which has BLOCK, unless the key is blocked or the denial was not the limit's. own is the
+// limit's decision; nil for what a take would get. d is the decision, and becomes one that includes the block. It says what a block had to do
+// with it.
+func punish(it *item, l *limit.Limit, cost int64, own, d *limit.Decision) (BlockOutcome, error) {
 	t := it.t
 	if cost == 0 {
 		return NoBlock, nil
@@ -624,9 +630,11 @@ func punish(it *item, l *limit.Limit, cost int64, d *limit.Decision) (BlockOutco
 	if b.Left(l, t.now) > 0 {
 		return InBlock, nil
 	}
-	var own limit.Decision
-	if err := limit.Peek(uncounted(l, &t.uncounted), state, t.now, cost, &own); err != nil || !own.Limited { // the denial is counted already
-		return NoBlock, err // others wait for the key: that is no denial
+	if own == nil {
+		own = new(limit.Decision)
+		if err := limit.Peek(uncounted(l, &t.uncounted), state, t.now, cost, own); err != nil || !own.Limited { // the denial is counted already
+			return NoBlock, err // others wait for the key: that is no denial
+		}
 	}
 	if err := b.Begin(l, t.now); err != nil {
 		return NoBlock, err

@@ -373,7 +373,7 @@ func (all *together) punish(at int) (int, error) {
 		if l.Block == 0 || !r.Decisions[i].Limited {
 			continue
 		}
-		as, err := punish(t.part(i), l, r.Costs[i], &r.Decisions[i])
+		as, err := punish(t.part(i), l, r.Costs[i], nil, &r.Decisions[i])
 		if err != nil {
 			return i, err
 		}
