@@ -199,6 +199,9 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 			s.call.Groups = nil                                         // of an earlier command
 			if enter(s, a.groups[ran]); s.early&specialFollowing != 0 { // it leads no longer
 				s.reject(a.cmds[ran], spec.ErrNoLeader)
+				if end := a.ends[ran]; a.plans[ran] == nil && end != shaped {
+					start = end // the next one's words
+				}
 				continue
 			}
 		}
