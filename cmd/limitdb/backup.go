@@ -40,29 +40,20 @@ verified. Nothing is there under the name before all of it is durable and verifi
 directory from a backup.
 
 The password comes from the configuration, such as LIMITDB_REQUIREPASS or --requirepass-file.`,
-		Example:            "  limitdb backup --to /srv/backups\n  limitdb backup --to - | ssh host 'cat > limitdb.tar'",
-		DisableFlagParsing: true, DisableFlagsInUseLine: true,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
-				return c.Help()
-			}
-			args, to, err := cutTo(args)
-			if err != nil {
-				return cli.UsageError(err)
-			}
-			if args, err = cli.CutAddress(args); err != nil {
-				return err
-			}
-			registry, set := config.New()
-			if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
-				return err
-			}
-			return backup(set, to, c.OutOrStdout())
-		},
+		Example: "  limitdb backup --to /srv/backups\n  limitdb backup --to - | ssh host 'cat > limitdb.tar'",
 	}
 	c.Flags().String("to", "", "a new `directory`, an archive (FILE.tar) or - for standard output")
-	cli.AddressFlag(c)
-	return c
+	return asking(c, func(args []string) error {
+		args, to, err := cutTo(args)
+		if err != nil {
+			return cli.UsageError(err)
+		}
+		set, err := settingsOf(args)
+		if err != nil {
+			return err
+		}
+		return backup(set, to, c.OutOrStdout())
+	})
 }
 
 // cutTo cuts --to and its value out of arguments.

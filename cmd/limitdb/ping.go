@@ -1,27 +1,20 @@
 package main
 
 import (
-	"bufio"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/config"
-	"limitdb/resp"
 )
-
-// pingTimeout bounds the time of limitdb ping.
-const pingTimeout = 5 * time.Second
 
 func pingCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -34,34 +27,24 @@ of a unix socket.
 
 --ready asks /readyz of the HTTP port instead: whether the server makes decisions and, in a cluster, has
 caught up.`,
-		DisableFlagParsing: true, DisableFlagsInUseLine: true,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
-				return c.Help()
-			}
-			args, ready := cli.CutFlag(args, "--ready")
-			args, err := cli.CutAddress(args)
-			if err != nil {
-				return err
-			}
-			registry, set := config.New()
-			if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
-				return err
-			}
-			if ready {
-				return askReady(c.OutOrStdout(), set)
-			}
-			reply, err := ping(set)
-			if err != nil {
-				return fmt.Errorf("no answer: %w", err)
-			}
-			fmt.Fprintln(c.OutOrStdout(), reply)
-			return nil
-		},
 	}
 	c.Flags().Bool("ready", false, "ask the HTTP port whether the server is ready")
-	cli.AddressFlag(c)
-	return c
+	return asking(c, func(args []string) error {
+		args, ready := cli.CutFlag(args, "--ready")
+		set, err := settingsOf(args)
+		if err != nil {
+			return err
+		}
+		if ready {
+			return askReady(c.OutOrStdout(), set)
+		}
+		reply, err := ping(set)
+		if err != nil {
+			return fmt.Errorf("no answer: %w", err)
+		}
+		fmt.Fprintln(c.OutOrStdout(), reply)
+		return nil
+	})
 }
 
 // ping connects according to set and returns the reply to PING.
@@ -90,7 +73,7 @@ func askReady(out io.Writer, set *config.Settings) error {
 		scheme = "https"
 	}
 	// There is no need to authenticate the server on this machine's own port.
-	web := http.Client{Timeout: pingTimeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	web := http.Client{Timeout: askTimeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	host := dialAddress(set, port)
 	if all := set.HTTPBind.Get(); len(all) > 0 && net.ParseIP(all[0]) != nil && !net.ParseIP(all[0]).IsUnspecified() {
 		host = net.JoinHostPort(all[0], strconv.FormatInt(port, 10))
@@ -106,68 +89,4 @@ func askReady(out io.Writer, set *config.Settings) error {
 	}
 	fmt.Fprintln(out, "ready")
 	return nil
-}
-
-// client is a connection to a running server.
-type client struct {
-	net.Conn
-	r *bufio.Reader
-}
-
-// connect connects to a server with these settings, and authenticates.
-func connect(set *config.Settings) (*client, error) {
-	conn, err := dialServer(set)
-	if err != nil {
-		return nil, err
-	}
-	c := &client{conn, bufio.NewReader(conn)}
-	if pass := set.RequirePass.Get(); pass != "" {
-		if _, err := c.ask("AUTH", pass); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-	}
-	return c, nil
-}
-
-// ask sends a command and returns its reply. An error reply is an error.
-func (c *client) ask(words ...string) (resp.Value, error) {
-	if err := c.SetDeadline(time.Now().Add(pingTimeout)); err != nil {
-		return resp.Value{}, err
-	}
-	v, err := cli.Ask(c, c.r, 4<<20, words...)
-	if err == nil {
-		err = v.Err()
-	}
-	return v, err
-}
-
-// dialServer connects to the first address on which a server with these settings listens.
-func dialServer(set *config.Settings) (net.Conn, error) {
-	d := net.Dialer{Timeout: pingTimeout}
-	if port := set.Port.Get(); port != 0 {
-		return d.Dial("tcp", dialAddress(set, port))
-	}
-	if path := set.UnixSocket.Get(); path != "" {
-		return d.Dial("unix", path)
-	}
-	if port := set.TLSPort.Get(); port != 0 {
-		// There is no need to authenticate the server on this machine's own port.
-		c := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
-		if cert, err := tls.LoadX509KeyPair(set.TLSCertFile.Get(), set.TLSKeyFile.Get()); err == nil {
-			c.Certificates = []tls.Certificate{cert}
-		}
-		return tls.DialWithDialer(&d, "tcp", dialAddress(set, port), c)
-	}
-	return nil, fmt.Errorf("the configuration has no port, no tls-port and no unixsocket")
-}
-
-// dialAddress returns a port of the first address that the server listens on, or of loopback for all addresses.
-func dialAddress(set *config.Settings, port int64) string {
-	host := "127.0.0.1" // needs no look-up of a name
-	if addrs := set.Addrs(); len(addrs) > 0 && addrs[0].Host != "" {
-		if ip := net.ParseIP(addrs[0].Host); ip == nil || !ip.IsUnspecified() {
-			host = addrs[0].Host
-		}
-	}
-	return net.JoinHostPort(host, strconv.FormatInt(port, 10))
 }

@@ -26,27 +26,17 @@ second what the server does. Press q to quit. Without a terminal it prints each 
 the last; --once prints one, after one second, and exits. -a names another address, host:port or
 the path of a unix socket, as for limitdb bench. LIMITDB_REQUIREPASS has the password.
 With several nodes it shows them all, and on each of them the figures of the one that leads.`,
-		Example:            "  limitdb top\n  limitdb top -a 10.0.0.7:6379\n  limitdb top --once",
-		DisableFlagParsing: true, DisableFlagsInUseLine: true,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
-				return c.Help()
-			}
-			args, once := cli.CutFlag(args, "--once")
-			args, err := cli.CutAddress(args)
-			if err != nil {
-				return err
-			}
-			registry, set := config.New()
-			if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
-				return err
-			}
-			return top(set, once)
-		},
+		Example: "  limitdb top\n  limitdb top -a 10.0.0.7:6379\n  limitdb top --once",
 	}
 	c.Flags().Bool("once", false, "print one picture, and exit")
-	cli.AddressFlag(c)
-	return c
+	return asking(c, func(args []string) error {
+		args, once := cli.CutFlag(args, "--once")
+		set, err := settingsOf(args)
+		if err != nil {
+			return err
+		}
+		return top(set, once)
+	})
 }
 
 // topEvery is the time between two looks.
