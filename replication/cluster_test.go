@@ -177,6 +177,7 @@ type member struct {
 	stubborn atomic.Pointer[chan struct{}]
 	drift    int64 // of its monotonic clock, parts in a thousand
 	changed  func()
+	turns    *atomic.Uint64 // Options.Turns
 }
 
 // memory is a transport in memory that sends what peers.Transport sends, and has no pipeline either.
@@ -238,7 +239,7 @@ func (m *member) options() Options {
 				return int64(time.Since(m.c.began))*(1000+m.drift)/1000 + m.ticks.Add(1)*int64(time.Microsecond)
 			},
 		},
-		TrailingBytes: 1, SnapshotBytes: 1 << 40,
+		TrailingBytes: 1, SnapshotBytes: 1 << 40, Turns: m.turns,
 		Changed: func() {
 			if m.changed != nil {
 				m.changed()

@@ -196,6 +196,31 @@ func TestReplyOfAnEpochThatIsOver(t *testing.T) {
 	})
 }
 
+// A replica that is removed while it leads, and comes back in the same process, counts its turns on: a reply of its last turn before that must not
+// be taken for one of its first turn afterwards.
+func TestTurnsNeverRepeatInAProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, 1)
+		defer c.close()
+		m := c.nodes[0]
+		m.kill()
+		m.turns = new(atomic.Uint64)
+		m.start()
+		old := c.leader().node.Turn()
+		m.kill()
+		m.start()
+		if next := c.leader().node.Turn(); next == 0 || next == old || m.node.Status().Epochs != 1 {
+			t.Fatalf("turn %d comes after turn %d; the node has begun %d epochs", next, old, m.node.Status().Epochs)
+		}
+		told := make(chan error, 1)
+		m.node.Wait(old, func(err error) { told <- err })
+		m.node.Kick()
+		if err := <-told; err != ErrUnknown {
+			t.Error(err)
+		}
+	})
+}
+
 // A leader that was cut off has made decisions that will never be accepted, so it rebuilds its table.
 func TestDeposedLeaderForgetsWhatWasNotAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -51,6 +51,9 @@ func newNode(o Options, p parts) *Node {
 	if o.Idle != nil {
 		n.idle = o.Idle
 	}
+	if o.Turns != nil {
+		n.count = o.Turns
+	}
 	n.send = func(entry []byte) outcome { return n.raft.Apply(entry, enqueueTimeout) }
 	n.lost = n.replica.abdicate
 	n.clockFile = &clockFile{path: p.note, clock: o.Clock, logs: p.logs, snapshots: p.snapshots, stores: p.stores, log: o.Log, reached: n.replica.reached}

@@ -3,6 +3,7 @@ package replication
 import (
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -37,6 +38,9 @@ type Options struct {
 	// Surveyed says that the owner of the node asks the other nodes what they are, and calls Node.Told. Else the node asks the other members
 	// itself, once a second.
 	Surveyed bool
+	// Turns counts the turns of the group in this process, over the nodes that it opens for the group one after the other, so that no turn comes
+	// twice. If it is nil, the node counts its own.
+	Turns *atomic.Uint64
 	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0
 	// stands for the default.
 	SnapshotBytes, TrailingBytes int64

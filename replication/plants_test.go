@@ -28,6 +28,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"clock-of-a-group-ignored", "machine.go", "m.clock, m.pending, m.group = max(m.clock, m.pending), 0, nil", "m.pending, m.group = 0, nil", fold},
 		{"reply-on-the-group-before", "primary.go", "Add(p.begun+1, fn)", "Add(p.begun, fn)", "TestReplyWaitsForItsOwnGroup"},
 		{"reply-of-an-epoch-that-is-over", "primary.go", "if turn == 0 || turn != p.turn.Load() {", "if false {", "TestReplyOfAnEpochThatIsOver"},
+		{"turns-that-come-again", "node.go", "n.count = o.Turns", "", "TestTurnsNeverRepeatInAProcess"},
 		{"no-reload", "replica.go", "		r.rebuildSoon()\n", "", "TestDeposedLeaderForgetsWhatWasNotAccepted"},
 		{"snapshot-published-too-early", "replica.go", "err := c.r.awaitLogged(c.broken)", "err := error(nil)", "TestSnapshotWaitsForWhatItHas"},
 		{"conflicting-log-kept", "conflict.go", "return logs.DeleteRange(first, min(last, newest.Index))", "return nil", "TestDiscardConflicting"},

@@ -56,9 +56,10 @@ type Primary struct {
 	dirtied, kick, advanced chan struct{}
 	proposed                chan proposal
 
-	// turn is not 0 while the node's own epoch is open and decisions use the table. Each epoch has another turn. It is
-	// changed under mu.
-	turn atomic.Uint64
+	// turn is not 0 while the node's own epoch is open and decisions use the table. Each epoch has another turn, which count
+	// counts. It is changed under mu.
+	turn  atomic.Uint64
+	count *atomic.Uint64
 	// until is the Elapsed up to which Deciding allows decisions.
 	until atomic.Int64
 
@@ -73,7 +74,7 @@ type Primary struct {
 
 	// mu guards the fields below. The replica's lock may be held outside of it.
 	mu      sync.Mutex
-	turns   uint64 // epochs that this node has opened
+	turns   uint64 // how many epochs this node has opened
 	reign          // of the open epoch
 	waiters group.Waiters
 	sizes   groupSizes
@@ -96,7 +97,7 @@ type outcome interface{ Error() error }
 
 func newPrimary(table Table, elapsed func() int64, life *lifetime) *Primary {
 	return &Primary{
-		table: table, elapsed: elapsed, life: life, idle: func() time.Duration { return idle },
+		table: table, elapsed: elapsed, count: new(atomic.Uint64), life: life, idle: func() time.Duration { return idle },
 		dirtied: make(chan struct{}, 1), kick: make(chan struct{}, 1), advanced: make(chan struct{}, 1), proposed: make(chan proposal, maxProposed),
 	}
 }
@@ -109,7 +110,7 @@ func (p *Primary) begin(epoch id, format uint8, start, since int64) {
 	p.reign = reign{epoch: epoch, format: format, start: start, since: since, pause: int64(idle)}
 	p.confirmed()
 	p.table.Lead(start-since, &p.drains.Gate, func() { signal(p.dirtied) })
-	p.turn.Store(p.turns)
+	p.turn.Store(p.count.Add(1))
 	signal(p.kick) // with the next entry, the others learn at once that the Epoch is committed; without one, Raft tells them 50 ms later
 }
 
