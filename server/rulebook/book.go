@@ -30,6 +30,9 @@ type Source struct {
 	// Keep keeps rules that were set by command, and the secret that is hashed with long identities. It is nil if
 	// nothing can be kept. It returns cluster.ErrNotLeading, and keeps nothing, on a node of a cluster that does not lead.
 	Keep func(text []byte, secret [16]byte) error
+	// SecretFollows says that other nodes have keys of the same callers, so that all must hash long identities with the same secret. Until SetSecret
+	// says which, no command makes such keys.
+	SecretFollows bool
 }
 
 // Options are what a Book needs.
@@ -48,10 +51,10 @@ type Options struct {
 // Book holds the rules in force. Any goroutine may call its methods.
 type Book struct {
 	Options
-	force   atomic.Pointer[inForce]  // never nil
-	secret  atomic.Pointer[[16]byte] // hashed with long identities
-	pool    sync.Pool                // of *check
-	byTrees sync.Pool                // of *byTree
+	force   atomic.Pointer[inForce] // never nil
+	secret  secret                  // hashed with long identities
+	pool    sync.Pool               // of *check
+	byTrees sync.Pool               // of *byTree
 	envoy   envoyCounts
 
 	working  atomic.Int32                   // commands that change the rules or read their file, or wait for that
@@ -92,9 +95,10 @@ const maxWindows = 1000
 // New returns a Book without rules.
 func New(o Options) *Book {
 	b := &Book{Options: o, counters: map[string]*stats.RuleCounters{}, windows: map[string]*stats.RuleWindow{}, tallies: map[string]tally{}}
-	secret := new([16]byte)
-	rand.Read(secret[:])
-	b.secret.Store(secret)
+	rand.Read(b.secret.drawn[:])
+	if !o.Source.SecretFollows {
+		b.secret.set.Store(&b.secret.drawn)
+	}
 	set, err := rules.Parse([]byte(rules.Empty), nil)
 	if err != nil {
 		panic(err) // a constant
@@ -258,7 +262,8 @@ func (b *Book) edit(transient bool, by func(*rules.Set) ([]byte, error)) (rules.
 		return rules.Changes{}, err
 	}
 	// Keep comes first, so that no decision is durable before the rules that it follows.
-	if err := src.Keep(text, b.Secret()); err != nil {
+	secret, _ := b.Secret()
+	if err := src.Keep(text, secret); err != nil {
 		return rules.Changes{}, err
 	}
 	return b.enforce(set), nil
@@ -395,7 +400,12 @@ func (b *Book) Continue(totals map[string]stats.RuleTotals) {
 
 // SetSecret sets what is hashed with identities that are too long for a key. It must be the same wherever
 // the state is read again. Call it before the first check on that state.
-func (b *Book) SetSecret(secret [16]byte) { b.secret.Store(&secret) }
+func (b *Book) SetSecret(secret [16]byte) { b.secret.set.Store(&secret) }
 
-// Secret returns what is hashed with long identities.
-func (b *Book) Secret() [16]byte { return *b.secret.Load() }
+// Secret returns what is hashed with long identities. While that is to follow, known is false, and the secret is what it may be.
+func (b *Book) Secret() (secret [16]byte, known bool) {
+	if set := b.secret.set.Load(); set != nil {
+		return *set, true
+	}
+	return b.secret.drawn, false
+}

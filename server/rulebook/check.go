@@ -79,7 +79,7 @@ func (b *Book) check() *check {
 	if !ok {
 		k = &check{book: b, pooled: true}
 	}
-	k.Secret = b.secret.Load()[:]
+	k.Secret = b.secret.bytes()
 	return k
 }
 
@@ -98,6 +98,9 @@ func (k *check) begin(b *Book, namespace []byte) error {
 
 // prepareCheck parses a check, and finds its rules and the keys of their callers.
 func prepareCheck(b *Book, c *call) (handler.Prepared, string) {
+	if text := b.secret.missing(); text != "" {
+		return nil, text
+	}
 	if words, ok := settleWords(c.Args[1:]); ok {
 		return prepareSettle(b, c, words)
 	}

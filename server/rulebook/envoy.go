@@ -40,6 +40,9 @@ type envoyRequest interface {
 // prepareEnvoy parses a request, and finds the limits of its descriptors and the keys of their callers.
 func prepareEnvoy(b *Book, c *call) (handler.Prepared, string) {
 	all, text := descriptorsOf(c.Args[2:])
+	if text == "" {
+		text = b.secret.missing()
+	}
 	if text != "" {
 		return nil, text
 	}

@@ -39,7 +39,7 @@ func (b *Book) prepareTree(d *rules.Domain, request []rules.Descriptor) (handler
 	if !ok {
 		e = &byTree{book: b, pooled: true}
 	}
-	e.Secret, e.domain, e.figures = b.secret.Load()[:], d, b.figuresOf(d)
+	e.Secret, e.domain, e.figures = b.secret.bytes(), d, b.figuresOf(d)
 	if err := e.Find(d, request); err != nil {
 		e.Free()
 		return nil, "ERR " + err.Error()

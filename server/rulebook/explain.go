@@ -69,8 +69,11 @@ func explain(b *Book, c *call) {
 // parseExplain parses the words after RL.RULES EXPLAIN, into a check of its own, which may last for several turns.
 func parseExplain(b *Book, words [][]byte) (k *check, n int, text string) {
 	k, n = &check{book: b}, explainCount
-	k.Secret = b.secret.Load()[:]
+	k.Secret = b.secret.bytes()
 	words, text = k.fields(b, words)
+	if text == "" {
+		text = b.secret.missing()
+	}
 	if text != "" {
 		return nil, 0, text
 	}

@@ -408,6 +408,10 @@ func callerKeys(b *Book, c *call) (keys [][]byte, ok bool) {
 		c.Fail("ERR give the fields of the rule's key, each with its value")
 		return nil, false
 	}
+	if text := b.secret.missing(); text != "" {
+		c.Fail(text)
+		return nil, false
+	}
 	k := b.check()
 	defer k.Free()
 	err := k.begin(b, c.Args[2])
