@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -107,6 +108,12 @@ func TestRaftGroups(t *testing.T) {
 		Nodes: func() []cluster.Node {
 			return []cluster.Node{{ID: "n1", Client: "h:1", Address: "h:2", Zone: "z", Weight: 4, Draining: true, Replicas: 2, Leads: 1}}
 		},
+		Transfer: func(group int, id string) error {
+			if group == 2 {
+				return fmt.Errorf("%w: groups: nobody leads it", ErrNotYet)
+			}
+			return fmt.Errorf("group %d to %s", group, id)
+		},
 		Plan: func() []string { return []string{"first", "second"} },
 		Drain: func(id string, on bool) error {
 			if id == "other" {
@@ -124,6 +131,12 @@ func TestRaftGroups(t *testing.T) {
 		"RAFT DRAIN n1 now":      spec.ErrSyntax,
 		"RAFT DRAIN n1 off more": spec.ErrSyntax,
 		"RAFT DRAIN other":       spec.ErrNoLeader,
+		"RAFT TRANSFER 1 n2":     "ERR group 1 to n2",
+		"RAFT TRANSFER 2 n2":     "TRYAGAIN not yet: nobody leads it",
+		"RAFT TRANSFER 3 n2":     "ERR the group must be an integer from 1 to 2: \"3\"",
+		"RAFT TRANSFER 0 n2":     "ERR the group must be an integer from 1 to 2: \"0\"",
+		"RAFT TRANSFER n2":       "ERR to [n2]",
+		"RAFT TRANSFER 1 n2 now": spec.ErrSyntax,
 	} {
 		got := c.raw(in + "\r\n")
 		if got == "" {

@@ -17,6 +17,7 @@ type Replication struct {
 	Leader  string // where clients reach the node that decides, "" if this one knows of none
 	State   string // Raft's: follower, candidate, leader or shutdown
 	Behind  bool   // since its start, the node has not yet had all that the others had then
+	Begins  bool   // of several groups, the node does not know yet where they are to be
 	Current bool   // the table is the result of the log up to Applied; false while it is rebuilt
 
 	Term                     uint64 // Raft's
@@ -45,6 +46,8 @@ func (r *Replication) Unready() string {
 	switch {
 	case r.Serves() && r.Behind:
 		return "this node has not yet caught up with the others"
+	case r.Serves() && r.Begins:
+		return "this node does not know yet where the groups of its cluster are to be"
 	case r.Serves():
 		return ""
 	case r.Members == 0:

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"strconv"
 	"strings"
 
+	"limitdb/resp"
 	"limitdb/server/spec"
 )
 
@@ -15,6 +17,8 @@ type Directory struct {
 	Nodes  func() []Node
 	// Drain has all replicas leave a node, or no longer. It blocks. Its errors may be ErrNotLeading.
 	Drain func(id string, on bool) error
+	// Transfer makes a node lead a group with keys, until placement makes another one lead it. It blocks. Its errors may be ErrNotYet.
+	Transfer func(group int, id string) error
 	// Plan returns what placement would do now, a line for each change.
 	Plan func() []string
 }
@@ -102,6 +106,17 @@ func (r *Replication) plan(c *call) {
 	for _, line := range lines {
 		c.Text(line)
 	}
+}
+
+// transferGroup is RAFT TRANSFER group id.
+func (r *Replication) transferGroup(c *call) {
+	group, ok := resp.ParseInt(c.Args[2])
+	if !ok || group < 1 || group > int64(r.Directory.Count) {
+		c.Fail("ERR the group must be an integer from 1 to " + strconv.Itoa(r.Directory.Count) + ": " + resp.Quote(c.Args[2]))
+		return
+	}
+	id := string(c.Args[3])
+	r.change(c, func() error { return r.Directory.Transfer(int(group), id) })
 }
 
 func (r *Replication) drain(c *call) {

@@ -30,8 +30,8 @@ func (r *Replication) raftRow(snapshot func() error) row {
 			spec.Argument{Name: "action", Kind: "oneof", Args: []spec.Argument{
 				spec.Word("LIST"), action("add", id, spec.Text("address")), action("remove", id), action("promote", id), action("demote", id),
 			}}),
-		sub("TRANSFER", -2, spec.Admin|about|spec.Client, "O(1)", "Makes another node lead: the one with this id, or any that has caught up. Replies that are due are sent first.", r.transfer,
-			spec.Optional(id)),
+		sub("TRANSFER", -2, spec.Admin|about|spec.Client, "O(1)", "Makes another node lead: the one with this id, or any that has caught up. Replies that are due are sent first. In a cluster of several groups it is for the group with this number, until placement has another node lead it.", r.transfer,
+			spec.Optional(spec.Integer("group")), spec.Optional(id)),
 		sub("NODES", 2, about, each, "Lists the nodes of a cluster of several groups, with what each has.", r.placed(r.listNodes)),
 		sub("GROUPS", 2, about, "O(n) for n groups", "Lists the groups of a cluster of several: where their replicas are and are to be, and which node leads.", r.placed(r.listGroups)),
 		sub("DRAIN", -3, spec.Admin|about|spec.Client, "O(1)", "Has all replicas leave a node, and then its vote in group 0, or, with OFF, has it get some again.", r.placed(r.drain),
@@ -99,7 +99,11 @@ func (r *Replication) list(c *call) {
 }
 
 func (r *Replication) transfer(c *call) {
-	if len(c.Args) > 3 {
+	switch {
+	case len(c.Args) == 4 && r.Directory != nil:
+		r.transferGroup(c)
+		return
+	case len(c.Args) > 3:
 		c.Fail(spec.ErrSyntax)
 		return
 	}

@@ -94,7 +94,7 @@ func (r *Replication) moved(slot int) string {
 
 // Fail replies with the error of a change. One that only the leader can make is answered with its address, as for commands about keys.
 func (r *Replication) Fail(c *handler.Call, err error) {
-	text := resp.Excerpt([]byte(strings.ReplaceAll(err.Error(), "replication: ", "")))
+	text := resp.Excerpt([]byte(strings.NewReplacer("replication: ", "", "groups: ", "").Replace(err.Error())))
 	switch {
 	case errors.Is(err, ErrNotYet):
 		c.Fail("TRYAGAIN " + text)

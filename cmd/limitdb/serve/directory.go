@@ -54,14 +54,27 @@ func (k *keptRules) directory() []byte {
 	return k.values[directoryText]
 }
 
+// errNotBegun is returned for a change of a directory that has not begun: its beginning is the first thing in group 0's log, but comes there only
+// when the node leads.
+var errNotBegun = fmt.Errorf("%w: the directory of the groups has not begun", server.ErrNotYet)
+
+// begun reports whether the directory has begun, as far as this node knows.
+func (s *directory) begun() bool { return s.current().Groups() > 0 }
+
+// knows reports whether this node has heard what it needs of group 0: where the groups are to be, and how keys of rules are hashed.
+func (s *several) knows() bool { return s.dir.begun() && s.hasSecret() }
+
 // change changes the directory, and returns when the change is accepted. It returns server.ErrNotLeading on a node that does not lead group 0,
-// and the errors of groups.Directory.Apply.
+// errNotBegun, and the errors of groups.Directory.Apply.
 func (s *directory) change(r groups.Record) error {
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	node := s.home().node.Load()
 	if node == nil || node.Turn() == 0 {
 		return server.ErrNotLeading
+	}
+	if _, begins := r.(groups.Begin); !begins && !s.begun() {
+		return errNotBegun
 	}
 	next, err := s.current().Apply(r)
 	if err != nil {
@@ -131,8 +144,11 @@ func (s *directory) add(id, address string) error {
 	if node == nil || node.Turn() == 0 {
 		return server.ErrNotLeading
 	}
-	if id == s.who.ID {
+	switch {
+	case id == s.who.ID:
 		return replication.ErrLeads
+	case !s.begun():
+		return errNotBegun
 	}
 	_, h, err := node.Call(peers.CallAsk, address, id)
 	if err != nil {
@@ -194,8 +210,11 @@ func (s *directory) remove(id string) error {
 	if node := s.home().node.Load(); node == nil || node.Turn() == 0 {
 		return server.ErrNotLeading
 	}
-	if id == s.who.ID {
+	switch {
+	case id == s.who.ID:
 		return replication.ErrSelf
+	case !s.begun():
+		return errNotBegun
 	}
 	s.near.survey() // a node that has just ended must not count as one that answers
 	silent := s.near.silent()
@@ -235,6 +254,16 @@ func (s *directory) voters(group int) (ids []string) {
 		}
 	})
 	return ids
+}
+
+// transfer makes a node lead a group with keys. The node that leads it does so.
+func (s *directory) transfer(group int, id string) error {
+	leader, _ := s.near.leader(group)
+	if leader == "" {
+		return fmt.Errorf("%w: no node leads group %d, as far as this one knows", server.ErrNotYet, group)
+	}
+	_, err := s.near.askNode(leader, &question{Transfer: &aboutNode{group, id}})
+	return err
 }
 
 // plan returns what placement would do, a line for each step.

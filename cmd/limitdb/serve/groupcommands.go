@@ -12,7 +12,8 @@ import (
 func (s *directory) forServer() *cluster.Directory {
 	return &cluster.Directory{
 		Count: s.count, Groups: s.listGroups, Nodes: s.listNodes, Plan: s.plan,
-		Drain: func(id string, on bool) error { return raftError(s.drain(id, on)) },
+		Transfer: func(group int, id string) error { return raftError(s.transfer(group, id)) },
+		Drain:    func(id string, on bool) error { return raftError(s.drain(id, on)) },
 	}
 }
 

@@ -37,7 +37,8 @@ func (s *placer) place(ctx context.Context) {
 		if led == 0 {
 			led = now
 		}
-		if s.dir.current().Groups() == 0 {
+		s.acceptSecret()
+		if !s.dir.begun() {
 			s.beginDirectory()
 			return
 		}

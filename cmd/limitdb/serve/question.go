@@ -25,6 +25,8 @@ type question struct {
 	Arrived *aboutPlace  `json:",omitempty"` // a group has come to its place; of the node that leads group 0
 	Node    *groups.Node `json:",omitempty"` // the asking node has changed; of the node that leads group 0
 	Member  *aboutServer `json:",omitempty"` // whether a server is a member of a group; of the node that leads it
+	// Transfer is to make a node lead a group; of the node that leads it.
+	Transfer *aboutNode `json:",omitempty"`
 }
 
 type aboutGroup struct{ Group int }
@@ -32,6 +34,11 @@ type aboutGroup struct{ Group int }
 type aboutPlace struct {
 	Group   int
 	Version uint64
+}
+
+type aboutNode struct {
+	Group int
+	Node  string
 }
 
 type aboutServer struct {

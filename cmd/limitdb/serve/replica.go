@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"limitdb/engine"
+	"limitdb/groups"
 	"limitdb/internal/journal"
 	"limitdb/internal/stats"
 	"limitdb/replication"
@@ -30,9 +31,10 @@ type replica struct {
 	states atomic.Pointer[engine.Engine] // the node's table
 	uplinks
 
-	leads    atomic.Bool  // the server decides on states
-	smallest atomic.Int64 // of the maxmemory of the other voters that answer, 0 if they have none
-	over     atomic.Bool  // the node holds more than its maxmemory
+	turns    atomic.Uint64 // see replication.Options.Turns: a replica may go and come back
+	leads    atomic.Bool   // the server decides on states
+	smallest atomic.Int64  // of the maxmemory of the other voters that answer, 0 if they have none
+	over     atomic.Bool   // the node holds more than its maxmemory
 }
 
 // newReplica returns the replica of the only group of a cluster, or of one of several.
@@ -107,7 +109,7 @@ func (p *process) keeper() *server.Durability {
 // open opens the group on its directory. It adds to the options what is the group's.
 func (r *replica) open(o replication.Options, d replication.Disk) error {
 	p, set := r.p, r.p.set
-	o.Table, o.Log, o.Changed = r, p.log, r.changed
+	o.Table, o.Log, o.Changed, o.Turns = r, p.log, r.changed, &r.turns
 	if r.all != nil {
 		o.Log = p.log.With("group", r.number)
 	}
@@ -277,18 +279,9 @@ func (r *replica) keeper() *server.Durability {
 			}
 			return 0
 		},
-		Wait: func(turn uint64, fn func(error)) bool {
-			switch node := r.node.Load(); {
-			case node != nil:
-				node.Wait(turn, fn)
-			case turn != 0: // the replica is gone since
-				fn(replication.ErrUnknown)
-			default:
-				return false
-			}
-			return true
-		},
-		Holds: func() bool { return r.node.Load() != nil },
+		Wait: r.wait,
+		// A replica that has gone meanwhile has left replies of which nobody says any more whether they count.
+		Holds: func() bool { return r.all != nil || r.node.Load() != nil },
 		Kick: func() {
 			if node := r.node.Load(); node != nil {
 				node.Kick()
@@ -302,6 +295,19 @@ func (r *replica) keeper() *server.Durability {
 		},
 		Stats: func() stats.Durability { return stats.Durability{Kept: true} },
 	}
+}
+
+// wait is server.Durability.Wait. The turn of a replica that has gone is over, and it comes in no other replica.
+func (r *replica) wait(turn uint64, fn func(error)) bool {
+	switch node := r.node.Load(); {
+	case node != nil:
+		node.Wait(turn, fn)
+	case turn != 0: // the replica is gone since
+		fn(replication.ErrUnknown)
+	default:
+		return false
+	}
+	return true
 }
 
 // snapshot makes a snapshot, of the replicas of all groups if this is that of group 0.
@@ -323,6 +329,7 @@ func (r *replica) status() stats.Replication {
 	} else if node != nil {
 		s := node.Status()
 		s.OverMemory = r.over.Load()
+		s.Begins = r.all != nil && r.number == 0 && !r.all.knows()
 		return s
 	}
 	return stats.Replication{On: true}
@@ -387,7 +394,7 @@ func raftError(err error) error {
 	switch {
 	case errors.Is(err, replication.ErrNotLeader):
 		return withKind{err, server.ErrNotLeading}
-	case errors.Is(err, replication.ErrLags), errors.Is(err, replication.ErrUnreachable):
+	case errors.Is(err, replication.ErrLags), errors.Is(err, replication.ErrUnreachable), errors.Is(err, groups.ErrStale), errors.Is(err, errNotNow):
 		return withKind{err, server.ErrNotYet}
 	}
 	return err

@@ -81,6 +81,8 @@ func (s *respondent) answers(q *question, from string) (answer, error) {
 	case q.Member != nil:
 		m, err := s.membership(q.Member.Group, from, q.Member.Incarnation)
 		return answer{Member: m}, err
+	case q.Transfer != nil:
+		return answer{}, s.transfer(q.Transfer.Group, q.Transfer.Node)
 	}
 	return answer{}, errors.New("a question that this node does not know")
 }
@@ -106,6 +108,9 @@ func (s *respondent) prepare(group int) (string, error) {
 		if err != nil || who.Cluster == "" {
 			return "", errors.Join(errors.New("this node is in no cluster yet"), err)
 		}
+		if !s.knows() { // or it could lead a group and make other keys than the rest
+			return "", errors.New("this node has not heard of group 0 yet")
+		}
 		s.who.Cluster = who.Cluster
 		if err := s.openGroup(group, false, s.home().node.Load().Says().Client); err != nil {
 			return "", err
@@ -114,6 +119,18 @@ func (s *respondent) prepare(group int) (string, error) {
 		s.p.log.Info("this node gets a replica of a group", "group", group)
 	}
 	return peers.IncarnationOf(node.Says().From), nil
+}
+
+// transfer makes another node lead a group that this one leads.
+func (s *respondent) transfer(group int, id string) error {
+	node, err := s.held(group)
+	if err != nil {
+		return err
+	}
+	if node == nil {
+		return replication.ErrNotLeader
+	}
+	return node.Transfer(id)
 }
 
 // membership answers whether a server is a member of a group, if this node leads it.

@@ -120,6 +120,7 @@ func (p *process) ruleSource() (src rulebook.Source) {
 	} else {
 		src.Keep = p.kept.keep
 	}
+	src.SecretFollows = p.member.ofSeveral()
 	return src
 }
 
@@ -142,7 +143,7 @@ func (p *process) loadRules() error {
 // rulesLoaded puts the rules in force that were kept with the data, once that is loaded, unless there is a file.
 func (p *process) rulesLoaded() {
 	if secret, ok := p.kept.secret(); ok {
-		p.server.Rules().SetSecret(secret)
+		putSecret(p, secret)
 	}
 	if p.rules == nil {
 		text := p.kept.text()
@@ -156,12 +157,13 @@ func (p *process) rulesLoaded() {
 }
 
 // keepSecret keeps the secret that is hashed with long identities, if files have rules. Without files, the first
-// rules that are set by command are kept with it.
+// rules that are set by command are kept with it. Of several groups it is always kept: all nodes must have it before the first check.
 func (p *process) keepSecret() {
-	if p.rules == nil && p.envoyRules == nil {
+	if p.rules == nil && p.envoyRules == nil && !p.member.ofSeveral() {
 		return
 	}
-	if err := p.kept.keep(nil, p.server.Rules().Secret()); err != nil {
+	secret, _ := p.server.Rules().Secret()
+	if err := p.kept.keep(nil, secret); err != nil {
 		p.log.Error("the secret for hashing long identities was not stored", "err", err)
 	}
 }

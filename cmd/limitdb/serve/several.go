@@ -90,6 +90,9 @@ func (s *several) open(ctx context.Context, background *sync.WaitGroup, address 
 	if err := s.removeUnused(); err != nil {
 		return err
 	}
+	if err := s.readSecret(); err != nil {
+		return err
+	}
 	if s.m.port, err = peers.Listen(set.RaftAddr.Get(), s.m.certs, s.p.log); err != nil {
 		return err
 	}

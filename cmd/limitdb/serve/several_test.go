@@ -1,13 +1,228 @@
 package serve
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"limitdb/config"
 	"limitdb/engine"
+	"limitdb/groups"
 	"limitdb/internal/clock"
+	"limitdb/replication"
+	"limitdb/replication/peers"
+	"limitdb/server"
 )
+
+// freeAddress returns an address on which nothing listens now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// beginSeveral begins a cluster of several groups, of one node. Its replicas are open, and lead, but nothing changes their places: that is for the test.
+func beginSeveral(t *testing.T, count int, args ...string) *several {
+	t.Helper()
+	dir := t.TempDir()
+	registry, set := config.New()
+	err := registry.Load(config.Sources{Args: append([]string{
+		"--port", "0", "--http-port", "0", "--dir", dir, "--logfile", dir + "/server.out", "--raft-addr", freeAddress(t), "--raft-id", "a", "--raft-bootstrap", "yes",
+	}, args...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{registry: registry, set: set, clock: clock.NewReal(), boot: clock.SystemBoot(), stop: make(chan bool, 2), learned: count}
+	var undo cleanups
+	t.Cleanup(func() {
+		if err := undo.run(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := p.build(&undo); err != nil {
+		t.Fatal(err)
+	}
+	undo.add(p.keepState)
+	for _, g := range p.server.Groups() {
+		g.Follow()
+	}
+	s := p.member.several
+	if p.member.port, err = peers.Listen(set.RaftAddr.Get(), nil, p.log); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.openAll(true, "127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
+	for g := range s.replicas {
+		until(t, fmt.Sprint("it leads group ", g), func() bool { return s.leadsHere(g) })
+	}
+	return s
+}
+
+// until waits for what takes milliseconds.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(deadline); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not in time: " + what)
+		}
+	}
+}
+
+// Until the directory has begun, a node that joins is told to ask again, and the first one is not ready.
+func TestJoinBeforeTheDirectoryBegins(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 4)
+	b := groups.Node{ID: "b", Client: "127.0.0.1:2", Raft: freeAddress(t), Weight: 1}
+	for what, err := range map[string]error{
+		"add": s.dir.add(b.ID, b.Raft), "change": s.dir.change(groups.SetNode{Node: b}), "drain": s.dir.drain("b", true), "remove": s.dir.remove("b"),
+	} {
+		if err = raftError(err); !errors.Is(err, server.ErrNotYet) || !errors.Is(err, errNotBegun) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := s.p.server.Ready(); err == nil {
+		t.Error("the node is ready, and its groups have no places")
+	}
+	s.placing.beginDirectory()
+	s.acceptSecret()
+	if err := s.dir.change(groups.SetNode{Node: b}); err != nil {
+		t.Error(err)
+	}
+	if err := s.p.server.Ready(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nobody learns any more what became of a decision whose replica has gone: its reply must not be sent as if it counted, also when the replica is
+// back and leads again.
+func TestRepliesOfAReplicaThatHasGone(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 4)
+	r := s.replicas[2]
+	keeper := r.keeper()
+	old := keeper.Turn()
+	if err := r.shut(); err != nil {
+		t.Fatal(err)
+	}
+	outcome := func(when string) {
+		t.Helper()
+		told := make(chan error, 1)
+		if !keeper.Holds() || !keeper.Wait(old, func(err error) { told <- err }) {
+			t.Errorf("%s: the reply does not wait", when)
+			return
+		}
+		keeper.Kick()
+		if err := <-told; !errors.Is(err, replication.ErrUnknown) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	if keeper.Turn() != 0 {
+		t.Error("a group without a replica decides")
+	}
+	outcome("gone")
+	r.states.Swap(r.newEngine()).Close()
+	if err := s.openGroup(2, false, "127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it leads group 2 again", func() bool { return s.leadsHere(2) })
+	if keeper.Turn() == old {
+		t.Error("a turn came twice")
+	}
+	outcome("back")
+}
+
+// The nodes of a cluster find the same group for a caller, also where files have the rules: they make no check before the secret is in group 0's log,
+// and one that starts again has noted it.
+func TestSecretOfSeveralGroups(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rules.yaml")
+	err := os.WriteFile(file, []byte("version: 1\nnamespaces:\n  shop:\n    - {name: each, key: [user], limit: gcra 10/h}\n"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := beginSeveral(t, 4, "--rules-file", file)
+	check := func() string {
+		reply, _ := s.p.server.Do(t.Context(), []byte("RL.CHECK"), []byte("shop"), []byte("1"), []byte("user"), bytes.Repeat([]byte("u"), 300))
+		return string(reply)
+	}
+	book := s.p.server.Rules()
+	inForce := func() [16]byte {
+		secret, _ := book.Secret()
+		return secret
+	}
+	if got := check(); !strings.Contains(got, "CLUSTERDOWN") || s.hasSecret() {
+		t.Errorf("before the secret is known: %q", got)
+	}
+	s.acceptSecret()
+	secret, ok := s.p.kept.secret()
+	if !ok || !s.hasSecret() || inForce() != secret {
+		t.Errorf("in the log: %v; known: %v", ok, s.hasSecret())
+	}
+	if got := check(); strings.Contains(got, "CLUSTERDOWN") {
+		t.Errorf("the secret is known: %q", got)
+	}
+	// Another process on the directory.
+	book.SetSecret([16]byte{1})
+	if err := s.readSecret(); err != nil || inForce() != secret {
+		t.Errorf("the note says another secret: %v", err)
+	}
+	if err := os.WriteFile(s.secretPath(), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.readSecret(); err != nil || inForce() != secret {
+		t.Errorf("a damaged note: %v", err)
+	}
+}
+
+// Where nothing has rules yet, the secret is in group 0's log before the first of them: a later leader must not draw another.
+func TestSecretWithoutFiles(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 2)
+	s.acceptSecret()
+	secret, ok := s.p.kept.secret()
+	if inForce, known := s.p.server.Rules().Secret(); !ok || !known || inForce != secret {
+		t.Errorf("in the log: %v; known: %v", ok, known)
+	}
+}
+
+// RAFT TRANSFER with a group asks the node that leads it, which may be any.
+func TestTransferOfAGroup(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 2)
+	for _, c := range []struct {
+		group int
+		id    string
+		want  error
+	}{
+		{1, "a", replication.ErrLeads}, {2, "b", replication.ErrNoMember},
+	} {
+		if err := s.dir.transfer(c.group, c.id); !errors.Is(err, c.want) {
+			t.Errorf("group %d to %s: %v", c.group, c.id, err)
+		}
+	}
+	if err := s.replicas[2].shut(); err != nil {
+		t.Fatal(err)
+	}
+	if err := raftError(s.dir.transfer(2, "b")); !errors.Is(err, server.ErrNotYet) {
+		t.Errorf("of a group that nobody leads: %v", err)
+	}
+	if err := s.tells.transfer(2, "b"); !errors.Is(err, replication.ErrNotLeader) {
+		t.Errorf("asked of a node that does not lead: %v", err)
+	}
+}
 
 // While another node leads a group, its table here is only in the hands of its replica. The server, which sweeps by the process's clock, has none.
 func TestTablesOfGroupsAreLeftAlone(t *testing.T) {

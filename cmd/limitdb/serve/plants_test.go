@@ -1,0 +1,25 @@
+//go:build plants
+
+package serve
+
+import (
+	"testing"
+
+	"limitdb/internal/plant"
+)
+
+func TestPlantedBugsAreCaught(t *testing.T) {
+	const gone, begins, secret = "TestRepliesOfAReplicaThatHasGone", "TestJoinBeforeTheDirectoryBegins", "TestSecretOfSeveralGroups"
+	plant.Check(t, []plant.Bug{
+		{"turns-of-each-replica", "replica.go", "= r, p.log, r.changed, &r.turns", "= r, p.log, r.changed, nil", gone},
+		{"replies-of-a-gone-replica-sent", "replica.go", "return r.all != nil || r.node.Load() != nil", "return r.node.Load() != nil", gone},
+		{"outcome-of-a-gone-replica-known", "replica.go", "fn(replication.ErrUnknown)", "fn(nil)", gone},
+		{"directory-changed-before-it-begins", "directory.go", "if _, begins := r.(groups.Begin); !begins && !s.begun() {", "if false {", begins},
+		{"node-added-before-the-directory-begins", "directory.go", "	case !s.begun():\n		return errNotBegun\n	}\n	_, h, err", "	}\n	_, h, err", begins},
+		{"ready-before-the-directory-begins", "replica.go", "s.Begins = r.all != nil && r.number == 0 && !r.all.knows()", "s.Begins = false", begins},
+		{"secret-of-files-only", "rulesfile.go", "&& !p.member.ofSeveral()", "", "TestSecretWithoutFiles"},
+		{"secret-of-each-node", "rulesfile.go", "src.SecretFollows = p.member.ofSeveral()", "", secret},
+		{"secret-not-noted", "secret.go", "; p.member.ofSeveral() && (", "; false && (", secret},
+		{"secret-before-it-is-accepted", "replica.go", "		r.p.keepSecret()\n", "		r.p.keepSecret()\n		r.p.rulesLoaded()\n", secret},
+	})
+}
