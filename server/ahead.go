@@ -115,7 +115,7 @@ func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 		return args, err, false
 	}
 	last := a.n - 1
-	if g := s.srv.groupOf(a.keys[last]); g.Special.Load()&specialFollowing == 0 {
+	if g := s.srv.groupOf(a.keys[last]); g.Special.Load()&specialFollowing == 0 && g.Since.Load() <= s.call.Began && s.fwd.legOf(g) == nil {
 		a.groups[last] = g
 		return nil, nil, true
 	}
@@ -155,7 +155,7 @@ func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
 
 // undisturbed reports whether nothing but the command itself can make admit refuse it, so that commands run one after the other.
 func (s *session) undisturbed() bool {
-	return s.authed && s.replies == replyOn && !s.caching && s.subs.Len() == 0 && (s.srv.group.Special.Load()|s.early)&s.srv.disturbs == 0 && s.multi == nil && !s.fwd.away()
+	return s.authed && s.replies == replyOn && !s.caching && s.subs.Len() == 0 && (s.srv.group.Special.Load()|s.early)&s.srv.disturbs == 0 && s.multi == nil && (!s.fwd.away() || s.srv.several())
 }
 
 // admitAhead is admit for a command of one key that needs no later turn, while undisturbed holds. It returns the command and the
@@ -228,7 +228,9 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 			s.flush()
 		}
 	}
-	s.call.Ran += ran
+	if s.call.Ran += ran; several {
+		s.fwd.runsHere(ran)
+	}
 	if s.remembered != nil && a.last != nil && a.last != &s.remembered.plan {
 		s.remembered.plan = *a.last
 	}

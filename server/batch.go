@@ -93,7 +93,7 @@ func (s *session) Resume() (more bool) {
 func (s *session) resumed() bool {
 	mark := len(s.call.Out)
 	s.call.Failed, s.call.Durable = false, false
-	away := s.fwd.away() // what comes from the leader waits for nothing here
+	away := s.fwd != nil && s.pending == pending(s.fwd) // what comes from the leader waits for nothing here
 	done := s.pending.resume(s)
 	if done && s.gathered != nil {
 		s.gathered(mark)
@@ -129,8 +129,8 @@ func (s *session) roomWhileParked() bool {
 // still be sent.
 func (s *session) EOF() (done bool) {
 	s.eof = true
-	if s.fwd.away() && s.rd.Buffered() == 0 && len(s.fwd.back) == 0 && s.fwd.stream != nil {
-		s.fwd.stream.End()
+	if s.fwd.away() && s.rd.Buffered() == 0 && len(s.fwd.back) == 0 {
+		s.fwd.finish()
 	}
 	if s.pub.Waits.Load() != nil {
 		s.conn.Wake() // a client that has disconnected gives up its place
@@ -182,14 +182,14 @@ func (s *session) run() (more bool) {
 			args, err, collected = queue.next(s)
 		}
 		if collected {
-			if collected = false; queue.n == aheadMost && (queue.run(s, true) || s.overTurn(0)) && s.rd.Buffered() > 0 {
+			if collected = false; queue.n == aheadMost && (queue.run(s, true) || s.overTurn(0)) && s.rd.Buffered() > 0 && !s.fwd.depart() {
 				s.yield(nextTurn{})
 			}
 			continue
 		}
 		if queue.n > 0 {
 			if queue.run(s, err == nil) {
-				if s.rd.Buffered() > 0 {
+				if s.rd.Buffered() > 0 && !s.fwd.depart() {
 					s.yield(nextTurn{})
 				}
 				continue

@@ -108,6 +108,7 @@ type call struct {
 	crosses  bool            // the command's keys are in several groups, or have several slots
 	here     bool            // with several groups: this node runs the command, whatever it leads
 	gathers  bool            // the command concerns groups that other nodes lead
+	apart    bool            // with several groups: the command has no key, so no other of its client runs at the same time
 	only     []byte          // of a command of another node on keys of all groups: the numbers of those that it concerns
 	called   []byte          // lines of MONITOR about what a script has called
 	changes  []*audit.Change // of the command, and of what it runs, in the audit log, which have not ended

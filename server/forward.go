@@ -10,7 +10,6 @@ import (
 	"limitdb/engine"
 	"limitdb/resp"
 	"limitdb/server/clients"
-	"limitdb/server/forward"
 	"limitdb/server/group"
 	"limitdb/server/spec"
 	"limitdb/uplink"
@@ -28,12 +27,11 @@ import (
 //	    ▼ too late                                                                    ▼ the uplink ends
 //	-CLUSTERDOWN for what waits                                     -UNKNOWNOUTCOME for each without a reply
 //
-// A session is parked while it waits and while commands are underway. So one batch of a client's commands is
-// underway at a time, and what follows stays in the reader, which bounds it. A node that does not lead begins
-// no command after the first that it refuses, so the rest of a batch may be sent again.
+// A session is parked while it waits and while commands are underway: one round of them at a time, see round.go. What follows stays in the
+// reader, which bounds it. A node that does not lead begins no command after the first that it refuses, so the rest of what it got may be sent again.
 
 const (
-	// batchBytes and batchMost are the bytes and the commands that make a batch full.
+	// batchBytes and batchMost are the bytes and the commands that make a round full.
 	batchBytes = 64 << 10
 	batchMost  = 1024
 	// forwardMost is the longest command that is forwarded.
@@ -47,31 +45,19 @@ var (
 
 // forwarding is the state of a session's forwarding.
 type forwarding struct {
-	s        *session
-	batch    []byte // commands that are not answered, as RESP
-	ends     []int  // where each of them ends in batch
-	answered int    // of them
-	muted    bool   // their replies are dropped
-	skip     bool   // by CLIENT REPLY SKIP; the batch is one command
-	watch    bool   // the batch is a WATCH
-	hidden   int    // replies that come first, and that the client has had already
-	multi    *multi // the transaction that is the batch; else nil
+	s *session
+	round
+	muted  bool   // the round's replies are dropped
+	skip   bool   // by CLIENT REPLY SKIP; the round is one command
+	watch  bool   // the round is a WATCH
+	hidden int    // replies that come first, and that the client has had already
+	multi  *multi // the transaction that is the round; else nil
 
-	leg               // to the node that has, or had, the batch
-	idle []*leg       // with several groups, to other nodes
-	of   *group.Group // which has the batch's keys, or those of the command that waits for a leader
-
-	back    []byte // commands that go back into the reader
-	since   int64  // when the session began to wait; 0: it has not
-	refused bool   // the node that was asked last does not lead
-	gaveUp  bool   // the session has waited in vain; commands in the reader are refused
-}
-
-// leg is a stream to another node.
-type leg struct {
-	stream *uplink.Stream // nil: none
-	in     *forward.Inbox // of stream
-	scan   resp.ReplyScanner
+	of      *group.Group // of the command that was collected last, or of the one that waits for a leader
+	back    []byte       // commands that go back into the reader
+	since   int64        // when the session began to wait; 0: it has not
+	refused bool         // a node that was asked last does not lead
+	gaveUp  bool         // the session has waited in vain; commands in the reader are refused
 }
 
 // elsewhere deals with a command that only the leader can run, while another node leads.
@@ -81,6 +67,7 @@ func (s *session) elsewhere(cmd *command, args [][]byte, special uint32) {
 		s.life.Drain(uplink.ErrNotLeading) // commands take one hop at most
 	case s.readOnly && cmd.Flags&spec.StaleRead != 0:
 		if !s.fwd.postpone(args) {
+			s.fwd.runsHere(1)
 			s.readHere(cmd, args, special)
 		}
 	case (s.redirected() || s.caching) && (cmd.HasKeys() || !s.srv.several()): // what names no key, a client sends anywhere
@@ -93,6 +80,7 @@ func (s *session) elsewhere(cmd *command, args [][]byte, special uint32) {
 			f.awaitLeader()
 			return
 		}
+		s.fwd.runsHere(1)
 		s.reject(cmd, s.call.elsewhere())
 	default:
 		s.forwarding().collect(cmd, args, special)
@@ -107,56 +95,52 @@ func (s *session) forwarding() *forwarding {
 	return s.fwd
 }
 
-// collect adds a command to the batch.
+// collect adds a command to the round.
 func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 	s := f.s
 	muted := s.replies != replyOn || s.mute
 	skip, watch := muted && s.replies != replyOff, cmd.Flags&spec.Watch != 0
-	alone := skip || watch
+	alone := skip || watch || s.call.apart
 	g := s.call.group
-	if (muted != f.muted || alone || g != f.of && g.Uplink(s.conn.Loop()) != f.of.Uplink(s.conn.Loop())) && f.postpone(args) {
+	link := g.Uplink(s.conn.Loop())
+	if (muted != f.muted || alone || f.strays(g, link)) && f.postpone(args) {
 		return
 	}
-	f.of = g
-	if f.gaveUp && (f.refused || g.Uplink(s.conn.Loop()) == nil) {
+	if f.gaveUp && (f.refused || link == nil) {
 		if !f.postpone(args) {
+			f.runsHere(1)
 			s.reject(cmd, s.call.elsewhere())
 		}
 		return
 	}
-	begin := len(f.batch)
-	f.batch = resp.AppendCommand(f.batch, args...)
-	if len(f.batch)-begin > forwardMost {
-		f.batch = f.batch[:begin]
+	f.opens()
+	l := f.legTo(link)
+	begin := len(l.batch)
+	l.batch = resp.AppendCommand(l.batch, args...)
+	if len(l.batch)-begin > forwardMost {
+		l.batch = l.batch[:begin]
 		if !f.postpone(args) {
+			f.runsHere(1)
 			s.reject(cmd, errForwardSize)
 		}
 		return
 	}
-	f.ends = append(f.ends, len(f.batch))
+	f.add(l, g)
 	f.muted, f.skip, f.watch = muted, skip, watch
-	s.early |= specialFollowing // until the batch has departed, nothing runs here
+	s.early |= specialFollowing // until the round has departed, nothing of this group runs here
 	s.pub.LastCmd.Store(&cmd.Command)
 	if special&specialMonitor != 0 {
 		s.call.feed(cmd, args)
 	}
-	if alone || len(f.batch) >= batchBytes || len(f.ends) >= batchMost {
+	if alone || f.bytes >= batchBytes || len(f.slots) >= batchMost {
 		f.depart()
 	}
 }
 
-// drop empties the batch.
-func (f *forwarding) drop() {
-	f.batch, f.ends, f.answered, f.muted, f.skip, f.watch, f.hidden, f.multi = f.batch[:0], f.ends[:0], 0, false, false, false, 0, nil
-	if cap(f.batch) > 2*batchBytes {
-		f.batch = nil
-	}
-}
-
-// postpone sends the batch, if there is one, and puts a command back, whose turn comes when the batch is
-// answered. It reports whether it did.
+// postpone has the round depart, if there is one, and puts a command back, whose turn comes when the round is
+// over. It reports whether it did. A command that has a place in the round is not put back while nothing is to depart.
 func (f *forwarding) postpone(args [][]byte) bool {
-	if f == nil || len(f.ends) == 0 {
+	if f == nil || len(f.slots) == 0 || f.collected == 0 && len(f.free) > 0 {
 		return false
 	}
 	f.back = resp.AppendCommand(f.back, args...)
@@ -166,72 +150,45 @@ func (f *forwarding) postpone(args [][]byte) bool {
 	return f.depart()
 }
 
-// depart sends the batch, if there is one, and parks the session. It reports whether it did.
-func (f *forwarding) depart() bool {
-	if f == nil || len(f.ends) == 0 {
+// first has the round end before a command that runs here, unless it may run beside the round. It reports whether the command must wait.
+func (f *forwarding) first(cmd *command, v verdict, args [][]byte) bool {
+	switch {
+	case len(f.slots) == 0:
 		return false
-	}
-	if !f.send() {
-		f.again()
+	case v == admitted && f.beside(cmd):
+	case f.postpone(args):
 		return true
+	case v == paused: // it comes here again
+		return false
+	}
+	f.runsHere(1)
+	return false
+}
+
+// depart sends the round's commands, if there are any, and parks the session. It reports whether it did.
+func (f *forwarding) depart() bool {
+	if f == nil || len(f.slots) == 0 {
+		return false
 	}
 	s := f.s
+	if f.here != nil {
+		f.here.begin(f)
+	}
+	f.underway = true
+	for _, l := range f.legs {
+		f.send(l)
+	}
 	s.mute = f.muted
-	s.pub.ArgMemory.Store(int64(cap(f.batch) + cap(f.back)))
+	f.show()
 	s.park(f)
-	return true
-}
-
-// send sends the batch, and reports whether it did.
-func (f *forwarding) send() bool {
-	s := f.s
-	link := f.of.Uplink(s.conn.Loop())
-	if link == nil {
-		return false
-	}
-	if f.stream != nil && !f.stream.Of(link) {
-		f.turnTo(link)
-	}
-	if f.stream == nil && f.multi != nil && f.multi.stream != nil {
-		return false // what the client watches was watched in another stream
-	}
-	if f.stream == nil {
-		f.in = &forward.Inbox{Wake: s.conn.Wake}
-		f.scan = resp.ReplyScanner{}
-		f.stream = link.Open(portrait(s), f.in)
-	}
-	if f.stream == nil || !f.stream.Send(f.batch) {
-		f.close()
-		return false
-	}
-	s.srv.counters.forwarded.Add(uint64(len(f.ends)))
-	if s.eof && s.rd.Buffered() == 0 && len(f.back) == 0 {
-		f.stream.End()
+	switch {
+	case !f.settled():
+	case f.leaves():
+		f.settle()
+	default: // all has run here
+		s.conn.Wake()
 	}
 	return true
-}
-
-// turnTo leaves the stream for one of another link, if there is one. With one group, the other link takes its place.
-func (f *forwarding) turnTo(link *uplink.Link) {
-	if !f.s.srv.several() {
-		f.close()
-		return
-	}
-	left := f.leg
-	f.idle, f.leg = append(f.idle, &left), leg{}
-	keep := f.idle[:0]
-	for _, l := range f.idle {
-		if _, ended, _ := l.in.Take(); ended {
-			continue
-		}
-		if l.stream.Of(link) && f.stream == nil {
-			f.leg = *l
-			continue
-		}
-		keep = append(keep, l)
-	}
-	clear(f.idle[len(keep):])
-	f.idle = keep
 }
 
 // portrait describes the client for the leader.
@@ -246,110 +203,76 @@ func portrait(s *session) *uplink.Client {
 	return c
 }
 
-// close ends the session's streams. The next batch opens another.
+// close ends the session's streams. The next commands open others.
 func (f *forwarding) close() {
 	if f == nil {
 		return
 	}
-	if f.stream != nil {
-		f.stream.Close()
-		f.stream = nil
+	for _, l := range f.legs {
+		l.close()
 	}
-	for _, l := range f.idle {
-		l.stream.Close()
-	}
-	f.idle = nil
+	f.dropLegs()
 }
 
-// away reports whether the session's commands are at the leader.
-func (f *forwarding) away() bool { return f != nil && len(f.ends) > 0 }
+// away reports whether the session has a round.
+func (f *forwarding) away() bool { return f != nil && len(f.slots) > 0 }
 
-// resume goes on while the session's batch is at the leader, or while it waits for a leader.
+// resume goes on while the session's round is underway, or while it waits for a leader.
 func (f *forwarding) resume(s *session) bool {
-	if len(f.ends) == 0 {
+	if !f.underway {
 		return f.waitsForLeader()
 	}
-	in, ended, cause := f.in.Take()
-	if !f.relay(in) {
-		f.close()
+	for _, l := range f.legs {
+		if len(l.ends) > 0 && l.stream != nil && !f.take(l) {
+			return false
+		}
+	}
+	if f.here != nil && !f.here.release(f) {
 		s.life.Drain(errUplinkReply)
 		return false
 	}
-	if f.watch && f.answered == len(f.ends) {
-		f.watched()
+	for _, l := range f.legs {
+		f.send(l)
 	}
-	if ended {
-		f.stream = nil
+	f.show()
+	if s.life.Open() && int64(f.live)+s.conn.Pending() > s.pub.OutputLimit() {
+		s.pub.CloseForOutput()
 	}
-	switch {
-	case f.answered == len(f.ends):
-	case !ended:
-		return false
-	case cause == uplink.Closed:
-		s.life.Drain(errClosedByLead)
-		return false
-	case f.scan.Within() && f.hidden == 0:
-		s.life.Drain(errUnknown) // part of a reply was sent
-		return false
-	case cause == uplink.Refused:
-		f.refused = true
-		f.again()
-		return false
-	default:
-		for range len(f.ends) - f.answered {
-			s.srv.counters.unknownOutcomes.Add(1)
-			s.call.Fail(errUnknownOutcome)
-		}
-	}
-	f.drop()
-	return f.goBack()
+	return f.settled() && f.settle()
 }
 
-// relay passes replies on to the client. It returns false if in has anything but replies, or more replies than
-// commands were sent.
-func (f *forwarding) relay(in []byte) bool {
+// settle ends the round. It returns true if the session runs again, and false if it waits for a leader, because nobody has begun some of the
+// commands. They are run again. Those with later ones behind them that were answered keep their places in the round.
+func (f *forwarding) settle() (over bool) {
 	s := f.s
-	for len(in) > 0 {
-		n, whole, err := f.scan.Scan(in)
-		if err != nil || f.answered == len(f.ends) {
-			return false
+	left := f.unbegun()
+	var again []byte
+	for _, u := range left {
+		again = append(again, u.command...)
+	}
+	if len(left) > 0 {
+		f.of = left[0].of
+		if f.skip {
+			s.replies = replySkip
 		}
-		if f.hidden == 0 {
-			s.call.Out = append(s.call.Out, in[:n]...)
-		}
-		in = in[n:]
-		switch {
-		case whole && f.hidden > 0:
-			f.hidden--
-		case whole:
-			f.answered++
-			f.since, f.refused, f.gaveUp = 0, false, false
-		}
-		if len(s.call.Out) >= flushAt && !s.mute {
-			s.flush()
+		if s.multi = cmp.Or(f.multi, s.multi); f.multi != nil {
+			again = resp.AppendCommand(nil, "EXEC")
+			s.multi.show(s)
 		}
 	}
-	return true
-}
-
-// again has the commands without a reply wait, to be sent again: the leader has begun none of them.
-func (f *forwarding) again() {
-	s, from := f.s, 0
-	if f.answered > 0 {
-		from = f.ends[f.answered-1]
+	f.over(left)
+	if len(f.slots) > 0 {
+		s.flush() // before anything runs here that is part of the round
 	}
-	if f.skip {
-		s.replies = replySkip
-	}
-	again := f.batch[from:]
-	if s.multi = cmp.Or(f.multi, s.multi); f.multi != nil {
-		again = resp.AppendCommand(nil, "EXEC")
-		s.multi.show(s)
+	f.underway = false
+	f.muted, f.skip, f.watch, f.hidden, f.multi = false, false, false, 0, nil
+	if len(left) == 0 {
+		return f.goBack()
 	}
 	f.back = slices.Concat(again, f.back)
-	f.drop()
 	f.awaitLeader()
 	s.srv.leaderless.WakeSoon()
+	return false
 }
 
 // drained notes that the reader has no more commands, so later ones may wait for a leader again.
@@ -367,6 +290,7 @@ func (f *forwarding) goBack() bool {
 	s.pub.ArgMemory.Store(0)
 	if !s.rd.Prepend(back) { // what follows is not a command, so the connection ends
 		for range countCommands(back) {
+			f.runsHere(1)
 			s.call.Fail(spec.ErrNoLeader)
 		}
 	}
@@ -396,12 +320,12 @@ func countCommands(b []byte) (n int) {
 // The leader's session watches what WATCH has named, so a watch lasts as long as the stream of that session. EXEC is sent in that stream. If the stream is over, or
 // its node no longer leads, EXEC is not sent and does nothing, as if a key had changed.
 
-// watched notes that a WATCH was answered in the stream.
-func (f *forwarding) watched() {
+// watched notes that a WATCH was answered in a stream.
+func (f *forwarding) watched(st *uplink.Stream) {
 	if f.s.multi == nil {
 		f.s.multi = &multi{}
 	}
-	m, st := f.s.multi, f.stream
+	m := f.s.multi
 	m.lost = m.lost || m.stream != nil && m.stream != st
 	m.stream = st
 }
@@ -418,7 +342,7 @@ func (f *forwarding) watchLasts() bool {
 
 // has reports whether a stream is the session's.
 func (f *forwarding) has(stream *uplink.Stream) bool {
-	return f.stream == stream || slices.ContainsFunc(f.idle, func(l *leg) bool { return l.stream == stream })
+	return slices.ContainsFunc(f.legs, func(l *leg) bool { return l.stream == stream })
 }
 
 // exec deals with EXEC while another node leads. It returns false if EXEC, or another command, is to run here.
@@ -434,16 +358,19 @@ func (f *forwarding) exec(cmd *command, args [][]byte) bool {
 		s.life.Drain(uplink.ErrNotLeading)
 		return true
 	}
-	if f.gaveUp && (f.refused || s.call.group.Uplink(s.conn.Loop()) == nil) {
+	link := s.call.group.Uplink(s.conn.Loop())
+	if f.gaveUp && (f.refused || link == nil) {
 		return false
 	}
-	f.of = s.call.group
-	f.batch = resp.AppendCommand(f.batch, "MULTI")
+	f.opens()
+	l := f.legTo(link)
+	l.batch = resp.AppendCommand(l.batch, "MULTI")
 	for _, q := range m.queued {
-		f.batch = resp.AppendCommand(f.batch, q.args...)
+		l.batch = resp.AppendCommand(l.batch, q.args...)
 	}
-	f.batch = resp.AppendCommand(f.batch, args...)
-	f.ends, f.hidden, f.multi = append(f.ends, len(f.batch)), 1+len(m.queued), m
+	l.batch = resp.AppendCommand(l.batch, args...)
+	f.add(l, s.call.group)
+	f.hidden, f.multi = 1+len(m.queued), m
 	f.muted, f.skip = s.replies != replyOn || s.mute, s.replies == replySkipping
 	s.early |= specialFollowing
 	s.multi = nil

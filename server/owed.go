@@ -88,10 +88,14 @@ func (s *session) flush() {
 	if len(s.call.Out) == 0 {
 		return
 	}
-	s.stripe.Out.Add(uint64(len(s.call.Out)))
 	if s.shares != nil {
+		if s.fwd.runsBeside() {
+			s.fwd.besides().keep(s)
+			return
+		}
 		told = len(s.shares.Tells) > 0
 	}
+	s.stripe.Out.Add(uint64(len(s.call.Out)))
 	if (told || s.owed.owing()) && s.hold(told) {
 		return
 	}
@@ -234,22 +238,26 @@ func (o *owed) release() {
 // writeUnknown sends an error in place of each reply in b. If b has only part of a reply, which
 // a large reply sent in pieces may leave, it sends nothing and closes the connection.
 func writeUnknown(conn transport.Conn, b []byte) {
+	out, whole := unknownFor(b)
+	if !whole {
+		conn.Close(errUnknown)
+		return
+	}
+	conn.Write(out)
+}
+
+// unknownFor returns an error for each reply in b. It returns false if b has only part of a reply.
+func unknownFor(b []byte) (out []byte, whole bool) {
 	from := bufio.NewReader(bytes.NewReader(b))
-	var out []byte
 	for {
 		v, err := resp.ReadReply(from, len(b))
-		if err == io.EOF {
-			break
-		}
 		if err != nil {
-			conn.Close(errUnknown)
-			return
+			return out, err == io.EOF
 		}
 		if v.Kind != '>' {
 			out = resp.AppendError(out, errUnknownOutcome)
 		}
 	}
-	conn.Write(out)
 }
 
 // errUnknown closes a connection on which half of a reply was sent.

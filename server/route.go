@@ -48,7 +48,7 @@ func enter(s *session, g *group.Group) {
 // nothing: a command that will be refused has any group.
 func choose(c *call) *group.Group {
 	srv, s := c.srv, c.client
-	c.crosses, c.here, c.gathers, c.Groups = false, false, false, nil
+	c.crosses, c.here, c.gathers, c.apart, c.Groups = false, false, false, true, nil
 	cmd, text := c.resolve()
 	if cmd == nil || text != "" || s != nil && !s.authed {
 		return srv.group
@@ -79,6 +79,7 @@ func choose(c *call) *group.Group {
 		c.crosses = true
 		return srv.group
 	case slot != group.NoSlot:
+		c.apart = false
 		return srv.every[groups.Of(slot, len(srv.keyed))]
 	case cmd.Flags&spec.MovableKeys != 0: // a script without keys
 		return anyLed(srv)
@@ -143,6 +144,7 @@ func common(c *call, keys [][]byte) (g *group.Group) {
 	if g == nil {
 		return anyLed(c.srv)
 	}
+	c.apart = false
 	return g
 }
 

@@ -270,7 +270,7 @@ func (s *session) executeOne(args [][]byte) {
 	}
 	v, text := c.admit(p, special)
 	cmd := c.cmd
-	if v != away && s.fwd.postpone(args) {
+	if v != away && s.fwd != nil && s.fwd.first(cmd, v, args) {
 		return
 	}
 	switch v {

@@ -1,0 +1,378 @@
+package server
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"limitdb/server/clients"
+	"limitdb/server/spec"
+)
+
+// until resumes the session, as the transport would, until a condition holds.
+func (c *testClient) until(holds func() bool) {
+	c.t.Helper()
+	for begin := time.Now(); !holds(); {
+		select {
+		case <-c.conn.woken:
+			c.s.Resume()
+		default:
+			runtime.Gosched()
+		}
+		if time.Since(begin) > time.Minute {
+			c.t.Fatal("it does not happen")
+		}
+	}
+}
+
+// shares makes all nodes keep the states of each group in the same engine, as if what one has decided were at once at the others.
+func (n *groupNodes) shares() {
+	for g := range n.led {
+		for _, ts := range n.nodes[1:] {
+			ts.every[g].Engine.Store(n.nodes[0].every[g].Engine.Load())
+		}
+	}
+}
+
+// passes makes another node lead a group whose engine all share. Sessions of other nodes may run meanwhile.
+func (n *groupNodes) passes(g, to int, meanwhile func()) {
+	n.follow(g)
+	meanwhile()
+	of := n.nodes[to].every[g]
+	n.turns[to][g].Store(n.terms.Add(1))
+	of.Since.Store(of.Clock.Now())
+	of.Set(specialFollowing, false)
+	n.led[g].Store(int32(to))
+	for _, ts := range n.nodes {
+		ts.LeaderChanged()
+	}
+}
+
+// The commands of a pipeline are underway at several nodes at once, and those of groups that the node leads run meanwhile. The replies come in the
+// order of the commands.
+func TestRoundIsUnderwayAtSeveralNodes(t *testing.T) {
+	n := newGroupNodes(t)
+	c := n.nodes[0].client()
+	here, b, d := n.key(1), n.key(2), n.key(3)
+	for i, g := range []int{1, 2, 3} {
+		at := []int{0, 1, 2}[i]
+		kept := n.kept[at][g]
+		keys := []string{here, b, d}
+		kept.holds.Store(true)
+		c.conn.take()
+		in := ""
+		for range 3 {
+			in += "INCR " + b + "\r\nINCR " + here + "\r\nINCR " + d + "\r\nGET " + here + "\r\n"
+		}
+		c.s.Data([]byte(in))
+		c.until(func() bool { return kept.owes() })
+		for j, key := range keys {
+			if j != i { // what the other groups have decided is there while one keeps its replies
+				other := n.nodes[[]int{0, 1, 2}[j]].client()
+				c.until(func() bool { return other.send("GET "+key+"\r\n", 1)[0] == strconv.Quote(strconv.Itoa(3*i+3)) })
+			}
+		}
+		kept.holds.Store(false)
+		c.until(func() bool {
+			kept.endWaits(nil)
+			return c.s.pending == nil
+		})
+		want := ""
+		for k := range 3 {
+			v := 3*i + k + 1
+			want += fmt.Sprintf(`%d %d %d "%d" `, v, v, v, v)
+		}
+		if got := strings.Join(c.receive(12), " ") + " "; got != want {
+			t.Errorf("group %d keeps its replies:\n got %s\nwant %s", g, got, want)
+		}
+	}
+	if len(c.s.fwd.legs) != 2 || c.s.fwd.away() {
+		t.Errorf("%d legs", len(c.s.fwd.legs))
+	}
+}
+
+// If the state that replies reveal is lost, only these are unknown, whatever node has decided.
+func TestRoundOfWhichSomeIsLost(t *testing.T) {
+	n := newGroupNodes(t)
+	c := n.nodes[0].client()
+	here, b, d := n.key(1), n.key(2), n.key(3)
+	in := strings.Repeat("INCR "+b+"\r\nINCR "+here+"\r\nINCR "+d+"\r\n", 2)
+	lost := func(at, g int) {
+		n.kept[at][g].holds.Store(true)
+		c.conn.take()
+		c.s.Data([]byte(in))
+		c.until(n.kept[at][g].owes)
+		n.kept[at][g].holds.Store(false)
+		n.kept[at][g].endWaits(errUnknown)
+	}
+	const u = "-" + errUnknownOutcome
+	lost(0, 1)
+	if got := strings.Join(c.receive(6), " "); got != "1 "+u+" 1 2 "+u+" 2" {
+		t.Error(got)
+	}
+	lost(1, 2)
+	if got := strings.Join(c.receive(6), " "); got != u+" 3 3 "+u+" 4 4" {
+		t.Error(got)
+	}
+	n.kept[1][2].holds.Store(true)
+	c.s.Data([]byte(in))
+	c.until(n.kept[1][2].owes)
+	n.kept[1][2].holds.Store(false)
+	n.links[0][1].Load().Close()
+	n.connect(0, 1)
+	if got := strings.Join(c.receive(6), " "); got != u+" 5 5 "+u+" 6 6" {
+		t.Error(got)
+	}
+	c.gets(in, "7", "7", "7", "8", "8", "8")
+}
+
+// Commands that a node refuses are run again, in their order, and reply in their places, wherever their group is led then.
+func TestRoundOfWhichSomeIsRefused(t *testing.T) {
+	for to := range 3 {
+		n := newGroupNodes(t)
+		n.shares()
+		c := n.nodes[0].client()
+		here, b, d := n.key(1), n.key(2), n.key(3)
+		c.s.Data([]byte("INCR " + here + "\r\nINCR " + b + "\r\n"))
+		if got := strings.Join(c.receive(2), " "); got != "1 1" {
+			t.Fatal(got)
+		}
+		n.nodes[1].every[2].Follow() // the others do not know yet
+		in := ""
+		for range 3 {
+			in += "INCR " + b + "\r\nINCR " + d + "\r\nINCR " + here + "\r\nRL.TAKE {" + b + "}t GCRA 9/h\r\n"
+		}
+		c.s.Data([]byte(in + "PING\r\n"))
+		c.until(func() bool {
+			_, waits := n.nodes[0].leaderless.Until(c.conn)
+			return waits
+		})
+		n.nodes[2].client().gets("INCR "+d+"\r\n", "4")
+		n.passes(2, to, func() {})
+		const want = "2 1 2 [0 9 8 -1 400000] 3 2 3 [0 9 7 -1 800000] 4 3 4 [0 9 6 -1 1200000] PONG"
+		if got := strings.Join(c.receive(13), " "); got != want {
+			t.Errorf("node %d leads:\n got %s\nwant %s", to, got, want)
+		}
+		c.gets("INCR "+b+"\r\nINCR "+d+"\r\n", "5", "5")
+	}
+}
+
+// While the replies of one node are awaited, about 1 MB of those of others is parked, and no more is sent.
+func TestParkedReplies(t *testing.T) {
+	n := newGroupNodes(t)
+	c := n.nodes[0].client()
+	b, d := n.key(2), n.key(3)
+	const size, many = 20_000, 900
+	c.gets("SET "+d+" "+strings.Repeat("x", size)+"\r\n", "OK")
+	n.kept[1][2].holds.Store(true)
+	c.conn.take()
+	c.s.Data([]byte("INCR " + b + "\r\n" + strings.Repeat("GET "+d+"\r\n", many)))
+	f := c.s.fwd
+	l := f.legOf(n.nodes[0].every[3])
+	c.until(func() bool { return f.live >= parkedMost && l.answered == l.sent })
+	if most := parkedMost + legMost*(size+20); f.live > most || l.sent >= many/2 || len(c.conn.take()) > 0 {
+		t.Errorf("%d bytes are parked, %d commands were sent", f.live, l.sent)
+	}
+	if got := c.s.pub.ArgMemory.Load(); got < parkedMost {
+		t.Errorf("the client's memory is %d", got)
+	}
+	n.kept[1][2].holds.Store(false)
+	n.kept[1][2].endWaits(nil)
+	got := c.receive(many + 1)
+	for i, g := range got {
+		if want := size + 2; i > 0 && len(g) != want || i == 0 && g != "1" {
+			t.Fatalf("reply %d has %d bytes: %.20q", i, len(g), g)
+		}
+	}
+	if f.live != 0 || cap(f.parked) > 2*batchBytes || c.s.pub.ArgMemory.Load() != 0 {
+		t.Errorf("%d bytes are parked, %d are kept", f.live, cap(f.parked))
+	}
+}
+
+// A client that knows no groups sends any commands to any node, in pieces, while groups get other leaders and uplinks end. Each command is executed
+// once, or not at all if its reply says so, those on one key in their order, and the replies come in the order of the commands.
+func TestRoundModel(t *testing.T) {
+	n := newGroupNodes(t)
+	n.shares()
+	name := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		name++
+		at := rapid.IntRange(0, 2).Draw(rt, "node")
+		c := n.nodes[at].client()
+		defer c.hangUp(clients.ErrEOF)
+		type value struct{ low, high int } // what a key has at least and at most
+		keys, taken := map[string]*value{}, map[string]*value{}
+		pick := func() (key string) {
+			g := rapid.IntRange(1, 4).Draw(rt, "group")
+			key = fmt.Sprintf("{%s}%d:%d", n.key(g), name, rapid.IntRange(0, 1).Draw(rt, "key"))
+			if keys[key] == nil {
+				keys[key], taken[key] = &value{}, &value{}
+			}
+			return key
+		}
+		var checks []func(got string)
+		in := ""
+		none := func(got string) bool {
+			return got == "-"+spec.ErrNoLeader || strings.HasPrefix(got, "-EXECABORT") && strings.HasSuffix(got, spec.ErrNoLeader)
+		}
+		bad := func(command, got string, v *value) { rt.Fatalf("%q: %s, after %d to %d", command, got, v.low, v.high) }
+		// counts is the check of a command that has counted a key once more.
+		counts := func(v *value, command string, parse func(got string) (int, bool)) func(string) {
+			return func(got string) {
+				now, ok := parse(got)
+				switch {
+				case got == "-"+errUnknownOutcome:
+					v.high++
+				case none(got):
+				case !ok || now < v.low+1 || now > v.high+1:
+					bad(command, got, v)
+				default:
+					v.low, v.high = now, now
+				}
+			}
+		}
+		plain := func(got string) (int, bool) {
+			now, err := strconv.Atoi(strings.Trim(got, `[]"`))
+			return now, err == nil
+		}
+		for range rapid.IntRange(1, 60).Draw(rt, "commands") {
+			key, command := pick(), ""
+			v, t := keys[key], taken[key]
+			switch rapid.SampledFrom([]string{"incr", "incr", "incr", "take", "take", "take", "get", "eval", "multi", "ping", "skip", "none"}).Draw(rt, "command") {
+			case "incr":
+				command = "INCR " + key
+				checks = append(checks, counts(v, command, plain))
+			case "eval":
+				command = `EVAL "return{redis.call('INCR',KEYS[1])}" 1 ` + key
+				checks = append(checks, counts(v, command, plain))
+			case "take":
+				command = "RL.TAKE {" + key + "}t GCRA 500/h"
+				if strings.Contains(key, ":1") {
+					command = "RL.TAKE {" + key + "}t GCRA 500/d"
+				}
+				checks = append(checks, counts(t, command, func(got string) (int, bool) {
+					words := strings.Fields(strings.Trim(got, "[]"))
+					if len(words) != 5 {
+						return 0, false
+					}
+					left, err := strconv.Atoi(words[2])
+					return 500 - left, err == nil
+				}))
+			case "get":
+				command = "GET " + key
+				checks = append(checks, func(got string) {
+					now, ok := plain(strings.Replace(got, "nil", "0", 1))
+					switch {
+					case got == "-"+errUnknownOutcome, none(got):
+					case !ok || now < v.low || now > v.high:
+						bad(command, got, v)
+					default:
+						v.low, v.high = now, now
+					}
+				})
+			case "multi":
+				command = "MULTI\r\nINCR " + key + "\r\nEXEC"
+				is := func(want string) func(string) {
+					return func(got string) {
+						if got != want {
+							rt.Fatalf("%s, want %s", got, want)
+						}
+					}
+				}
+				checks = append(checks, is("OK"), is("QUEUED"), counts(v, command, plain))
+			case "ping":
+				word := strconv.Itoa(len(checks))
+				command = "PING " + word
+				checks = append(checks, func(got string) {
+					if got != strconv.Quote(word) {
+						rt.Fatalf("%q: %s", command, got)
+					}
+				})
+			case "skip":
+				command = "CLIENT REPLY SKIP\r\nINCR " + key
+				checks = append(checks, nil)
+				last := len(checks) - 1
+				checks[last] = func(string) { v.high++ }
+			case "none":
+				command = "DEL {" + key + "}none"
+				checks = append(checks, func(got string) {
+					if got != "0" && got != "-"+errUnknownOutcome && !none(got) {
+						rt.Fatalf("%q: %s", command, got)
+					}
+				})
+			}
+			in += command + "\r\n"
+		}
+		replies := 0
+		skips := map[int]bool{}
+		{ // the replies that are skipped
+			line := 0
+			for command := range strings.SplitSeq(strings.TrimSuffix(in, "\r\n"), "\r\n") {
+				if command == "CLIENT REPLY SKIP" {
+					skips[line] = true
+					continue
+				}
+				line++
+			}
+			replies = line - len(skips)
+		}
+		wake := func() {
+			select {
+			case <-c.conn.woken:
+				c.s.Resume()
+			default:
+				runtime.Gosched()
+			}
+		}
+		pending := []byte(in)
+		c.conn.take()
+		for len(pending) > 0 {
+			k := min(len(pending), rapid.IntRange(1, 600).Draw(rt, "bytes"))
+			c.s.Data(pending[:k])
+			pending = pending[k:]
+			switch rapid.SampledFrom([]string{"pass", "pass", "late", "cut", "go", "go", "go"}).Draw(rt, "event") {
+			case "pass":
+				n.passes(rapid.IntRange(1, 4).Draw(rt, "of"), rapid.IntRange(0, 2).Draw(rt, "to"), func() {})
+			case "late":
+				n.passes(rapid.IntRange(1, 4).Draw(rt, "of"), rapid.IntRange(0, 2).Draw(rt, "to"), func() {
+					for range 20 {
+						wake()
+					}
+				})
+			case "cut":
+				if to := rapid.IntRange(0, 2).Draw(rt, "cut"); to != at {
+					n.links[at][to].Load().Close()
+					n.connect(at, to)
+				}
+			case "go":
+				for range 50 {
+					wake()
+				}
+			}
+		}
+		got := c.receive(replies)
+		next := 0
+		for i, check := range checks {
+			if skips[i] {
+				check("")
+				continue
+			}
+			check(got[next])
+			next++
+		}
+		for key, v := range keys {
+			now, _ := plain(strings.Replace(c.send("GET "+key+"\r\n", 1)[0], "nil", "0", 1))
+			if now < v.low || now > v.high {
+				rt.Fatalf("%s is %d, want %d to %d", key, now, v.low, v.high)
+			}
+		}
+		if f := c.s.fwd; f != nil && (f.away() || f.live != 0 || len(f.free) > 0) {
+			rt.Fatalf("the round is not over")
+		}
+	})
+}
