@@ -20,8 +20,8 @@ import (
 type groupNodes struct {
 	t     *testing.T
 	nodes []*testServer
-	kept  [][]*primary                    // by node and group
-	turns [][5]atomic.Uint64              // the same
+	kept  [][]*primary       // by node and group
+	turns [][5]atomic.Uint64 // the same
 	terms atomic.Uint64
 	links [][]atomic.Pointer[uplink.Link] // from, to
 	led   []atomic.Int32                  // by group: the node that leads it, -1 for none
