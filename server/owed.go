@@ -89,8 +89,8 @@ func (s *session) flush() {
 		return
 	}
 	if s.shares != nil {
-		if s.fwd.runsBeside() {
-			s.fwd.besides().keep(s)
+		if s.aside != nil {
+			s.aside()
 			return
 		}
 		told = len(s.shares.Tells) > 0

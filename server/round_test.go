@@ -222,7 +222,9 @@ func TestRoundModel(t *testing.T) {
 		none := func(got string) bool {
 			return got == "-"+spec.ErrNoLeader || strings.HasPrefix(got, "-EXECABORT") && strings.HasSuffix(got, spec.ErrNoLeader)
 		}
-		bad := func(command, got string, v *value) { rt.Fatalf("%q: %s, after %d to %d; cut: %v", command, got, v.low, v.high, cut) }
+		bad := func(command, got string, v *value) {
+			rt.Fatalf("%q: %s, after %d to %d; cut: %v", command, got, v.low, v.high, cut)
+		}
 		// counts is the check of a command that has counted a key once more.
 		counts := func(v *value, command string, parse func(got string) (int, bool)) func(string) {
 			return func(got string) {

@@ -31,6 +31,7 @@ type session struct {
 	// Of several groups: the one of the last command of the batch, nil if there was none, and what the replies of the batch reveal.
 	in     *group.Group
 	shares *group.Shares
+	aside  func() // takes what the session replies beside a round of its forwarded commands, see forward.go; nil: it is sent
 	// gathered puts what other nodes have replied about groups that they lead together with the reply of the parked command, which begins at mark; nil: nothing.
 	gathered func(mark int)
 	// early has the bits specialLoading and specialFollowing from the start of the batch. Commands of the batch are
