@@ -207,7 +207,7 @@ func TestRoundModel(t *testing.T) {
 		defer c.hangUp(clients.ErrEOF)
 		// What a key has at least and at most. A command whose outcome is unknown may be executed later, also behind others.
 		type value struct{ low, high int }
-		cut := false
+		cut, moved := false, false
 		keys, taken := map[string]*value{}, map[string]*value{}
 		pick := func() (key string) {
 			g := rapid.IntRange(1, 4).Draw(rt, "group")
@@ -302,7 +302,8 @@ func TestRoundModel(t *testing.T) {
 				checks = append(checks, nil)
 				last := len(checks) - 1
 				checks[last] = func(string) {
-					if v.high++; !cut {
+					if v.high++; !cut && !moved { // a node that has just stopped leading refuses it, and nobody hears of it
+
 						v.low++
 					}
 				}
@@ -345,8 +346,10 @@ func TestRoundModel(t *testing.T) {
 			pending = pending[k:]
 			switch rapid.SampledFrom([]string{"pass", "pass", "late", "cut", "go", "go", "go"}).Draw(rt, "event") {
 			case "pass":
+				moved = true
 				n.passes(rapid.IntRange(1, 4).Draw(rt, "of"), rapid.IntRange(0, 2).Draw(rt, "to"), func() {})
 			case "late":
+				moved = true
 				n.passes(rapid.IntRange(1, 4).Draw(rt, "of"), rapid.IntRange(0, 2).Draw(rt, "to"), func() {
 					for range 20 {
 						wake()
