@@ -164,6 +164,12 @@ func TestLearnedFromAnotherNodesCommand(t *testing.T) {
 			c.gets(in, append(want, "OK")...)
 		}
 	}
+	take := func(g int, key, limit string) string {
+		return string(encode("RL.TAKE", "{"+n.key(g)+"}"+key, "GCRA", limit))
+	}
+	// Learned from the other node's, then another one that is parsed in its place, and one like the first.
+	n.nodes[0].client().gets(take(2, "a", "9/h")+take(2, "b", "9/h")+take(2, "c", "9/h")+take(1, "d", "5/h")+take(1, "e", "9/h"),
+		"[0 9 8 -1 400000]", "[0 9 8 -1 400000]", "[0 9 8 -1 400000]", "[0 5 4 -1 720000]", "[0 9 8 -1 400000]")
 }
 
 // A command that another node decides is learned for the next one, and not for those before it. This client is told where the others are, so its

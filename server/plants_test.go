@@ -54,7 +54,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"refused-commands-in-the-order-of-legs", "forward.go", "	f.over(left)\n", "	slices.Reverse(left)\n	f.over(left)\n", "TestRoundOfWhichSomeIsRefused"},
 		{"parked-replies-without-bound", "forward.go", "f.live >= parkedMost && l.slots", "f.live >= 1<<40 && l.slots", "TestParkedReplies"},
 		{"reply-beside-a-round-told-at-once", "forward.go", "h.waits = h.all.Await(&h.shares, kicks(f.s))", "h.waits = false", "TestRoundOfWhichSomeIsLost"},
-		{"plan-of-another-nodes-command-lost", "ahead.go", "	case a.last != &a.made[last]:", "	case true:", "TestLearned"},
+		{"plan-of-another-nodes-command-lost", "ahead.go", "	case a.last != &a.made[last]:", "	case true:", "TestLearnedFromAnotherNodesCommand"},
 		{"plan-learned-for-those-before-it", "ahead.go", "	case last == 0:\n", "	case false:\n", "TestLearnedForTheNextCommand"},
 		{"watch-of-another-leader", "forward.go", "m.lost || m.stream != nil && m.stream != st", "m.lost", "TestForwardedWatch"},
 		{"watch-of-a-leader-that-was", "multi.go", "m.stream != nil || following", "following", "TestForwardedWatch"},
