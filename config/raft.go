@@ -46,13 +46,24 @@ func raftID(s string) error {
 	return nil
 }
 
+// oddNumber checks how many replicas there are: of an even number, no more may be lost than of one fewer.
+func oddNumber(n int64) error {
+	if n%2 == 0 {
+		return errors.New("argument must be an odd number")
+	}
+	return nil
+}
+
 // RaftSecure reports whether the nodes of the cluster prove to one another who they are.
 func (s *Settings) RaftSecure() bool { return s.RaftTLSCertFile.Get() != "" }
 
 // checkNodes refuses directives of a node that do not go together.
 func checkNodes(s *Settings) error {
 	address := s.RaftAddr.Get()
-	for _, d := range []*Text{s.RaftJoin, s.RaftTLSCertFile, s.RaftTLSKeyFile, s.RaftTLSCACertFile} {
+	if address == "" && s.RaftGroups.Get() > 1 {
+		return errors.New("raft-groups needs raft-addr")
+	}
+	for _, d := range []*Text{s.RaftJoin, s.RaftZone, s.RaftTLSCertFile, s.RaftTLSKeyFile, s.RaftTLSCACertFile} {
 		if address == "" && d.Get() != "" {
 			return errors.New(d.Name() + " needs raft-addr")
 		}

@@ -77,7 +77,12 @@ type Settings struct {
 	RaftBootstrap *Bool
 	RaftID        *Text
 	// RaftJoin is where clients reach some member of the cluster.
-	RaftJoin                                           *Text
+	RaftJoin *Text
+	// RaftGroups is how many groups a new cluster has, and RaftReplicas on how many nodes each of them is.
+	RaftGroups, RaftReplicas                           *Int
+	RaftZone                                           *Text // "": none
+	RaftWeight                                         *Int  // beside those of other nodes
+	RaftMoves                                          *Int  // replicas of a node at once
 	RaftTLSCertFile, RaftTLSKeyFile, RaftTLSCACertFile *Text
 	RaftHeartbeat, RaftElection, RaftLease             *Duration
 	RaftRedirect                                       *Enum
@@ -235,6 +240,19 @@ func declareReplication(r *Registry, s *Settings) {
 	s.RaftJoin = g.text("raft-join", "", fixed,
 		"Where clients reach any member of the cluster, a host and a port. A node that is not a member asks there to be added, with its own requirepass. With raft-bootstrap, a node begins a cluster only if nobody there is in one.")
 	s.RaftJoin.check = hostPort
+	s.RaftGroups = g.int("raft-groups", "1", 1, 64, fixed,
+		"Among how many groups, a power of two, a new cluster divides its keys, so that several nodes decide. It counts where a cluster begins, and never changes; nodes that join learn it. See docs/replication.md.")
+	s.RaftGroups.check = powerOfTwo
+	s.RaftReplicas = g.int("raft-replicas", "3", 1, 5, fixed,
+		"With several groups, on how many nodes each group is: 1, 3 or 5. It counts where a cluster begins, and never changes.")
+	s.RaftReplicas.check = oddNumber
+	s.RaftZone = g.text("raft-zone", "", fixed,
+		"With several groups, the name of what this node may be lost together with: a rack, or a zone of a cloud. The replicas of a group are in as many zones as possible.")
+	s.RaftZone.check = raftID
+	s.RaftWeight = g.int("raft-weight", "100", 1, 10_000, fixed,
+		"With several groups, how many replicas and leaders this node gets, beside the weights of other nodes: one with 200 gets twice as many as one with 100.")
+	s.RaftMoves = g.int("raft-moves", "2", 1, 16, mutable,
+		"With several groups, how many replicas come to or leave one node at the same time. What the node says that leads group 0 counts.")
 	s.RaftTLSCertFile = g.text("raft-tls-cert-file", "", fixed,
 		"The certificate with which this node proves to the others who it is, and its chain, in PEM. Its DNS names include raft-id. It is read again when it changes, and at SIGHUP.")
 	s.RaftTLSKeyFile = g.text("raft-tls-key-file", "", fixed,

@@ -1,5 +1,3 @@
-//go:build severalgroups
-
 package e2e
 
 import (
@@ -32,18 +30,20 @@ while not select.select([sys.stdin], [], [], 0.002)[0]:
 
 // Clients that know clusters, and plain ones at any node, are served by a cluster of several groups, before and after a node is lost.
 func TestGroupsClients(t *testing.T) {
+	if !long() {
+		t.Skip("a minute and a half: LIMITDB_LONG=1")
+	}
 	const groups, spread = 4, 20
 	python := script("/usr/bin/python3", "import redis", "-c", "-")(t)[:1]
 	cli, bench := need(t, "redis-cli"), need(t, "redis-benchmark")
-	bin := severalBinary(t)
+	bin := plainBinary(t)
 	var nodes []*raftNode
 	var addrs []string
 	for i := range 3 {
 		n := &raftNode{id: fmt.Sprint("n", i+1), raft: "127.0.0.1:" + freePort(t), bin: bin}
 		n.args = slices.Concat([]string{"--raft-addr", n.raft, "--raft-id", n.id}, timeouts(patience))
 		if i == 0 {
-			n.env = []string{fmt.Sprint("TEST_RAFT_GROUPS=", groups)}
-			n.args = append(n.args, "--raft-bootstrap", "yes")
+			n.args = append(n.args, "--raft-bootstrap", "yes", "--raft-groups", fmt.Sprint(groups))
 		} else {
 			n.args = append(n.args, "--raft-join", nodes[0].Addr)
 		}

@@ -1,5 +1,3 @@
-//go:build severalgroups
-
 package e2e
 
 import (
@@ -14,9 +12,6 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 )
-
-// severalBinary returns the binary that begins clusters of several groups.
-func severalBinary(t *testing.T) string { return must(t)(builds.several()) }
 
 // tableOf runs a command that replies a list of fields, and returns them as texts; nil after an error.
 func (n *raftNode) tableOf(words ...any) (rows []map[string]string) {
@@ -35,8 +30,15 @@ func (n *raftNode) tableOf(words ...any) (rows []map[string]string) {
 	return rows
 }
 
-// groupsAre waits until a node says that all groups are at rest with so many replicas, led by nodes that are up, and on every such node.
+// groupsAre waits until a node says that all groups are at rest with so many replicas, led by nodes that are up, all of which lead as many as others.
+// That takes half a minute, since a node must have caught up for as long before it is made to lead.
 func groupsAre(t *testing.T, at *raftNode, groups, replicas int, nodes ...*raftNode) {
+	t.Helper()
+	groupsRest(t, at, groups, replicas, true, nodes...)
+}
+
+// groupsRest is groupsAre, and the leaders need not be even.
+func groupsRest(t *testing.T, at *raftNode, groups, replicas int, even bool, nodes ...*raftNode) {
 	t.Helper()
 	ids := map[string]int{}
 	for _, n := range nodes {
@@ -53,7 +55,7 @@ func groupsAre(t *testing.T, at *raftNode, groups, replicas int, nodes ...*raftN
 		}
 		for _, g := range all {
 			of := strings.Fields(strings.Trim(g["replicas"], "[]"))
-			if g["settled"] != "1" || len(of) != replicas || strings.Contains(g["replicas"], "learner") || g["leader"] != g["wanted-leader"] || g["lag"] != "0" {
+			if g["settled"] != "1" || len(of) != replicas || strings.Contains(g["replicas"], "learner") || even && g["leader"] != g["wanted-leader"] || g["lag"] != "0" {
 				return false
 			}
 			if _, up := ids[g["leader"]]; !up {
@@ -62,7 +64,7 @@ func groupsAre(t *testing.T, at *raftNode, groups, replicas int, nodes ...*raftN
 			ids[g["leader"]]++
 		}
 		for _, leads := range ids {
-			if leads < groups/len(ids) || leads > groups/len(ids)+1 {
+			if even && (leads < groups/len(ids) || leads > groups/len(ids)+1) {
 				return false
 			}
 		}
@@ -74,13 +76,10 @@ func groupsAre(t *testing.T, at *raftNode, groups, replicas int, nodes ...*raftN
 // over the nodes. A node that is lost and comes back, one that joins, one that is drained and removed, and a restart of all leave every group whole.
 func TestGroups(t *testing.T) {
 	const groups = 4
-	bin := severalBinary(t)
+	bin := plainBinary(t)
 	begin := func(i int, args ...string) *raftNode {
 		n := &raftNode{id: fmt.Sprint("n", i), raft: "127.0.0.1:" + freePort(t), bin: bin}
 		n.args = slices.Concat([]string{"--raft-addr", n.raft, "--raft-id", n.id}, timeouts(patience), args)
-		if i == 1 {
-			n.env = []string{fmt.Sprint("TEST_RAFT_GROUPS=", groups)}
-		}
 		n.begin(t, t.TempDir())
 		return n
 	}
@@ -88,7 +87,7 @@ func TestGroups(t *testing.T) {
 		t.Helper()
 		eventually(t, n.id+" is ready", func() bool { return get("http://"+n.HTTPAddr+"/readyz") != "" })
 	}
-	nodes := []*raftNode{begin(1, "--raft-bootstrap", "yes")}
+	nodes := []*raftNode{begin(1, "--raft-bootstrap", "yes", "--raft-groups", fmt.Sprint(groups))}
 	ready(nodes[0])
 	groupsAre(t, nodes[0], groups, 1, nodes...)
 	for i := range 2 {
@@ -96,7 +95,7 @@ func TestGroups(t *testing.T) {
 	}
 	for _, n := range nodes {
 		ready(n)
-		groupsAre(t, n, groups, 3, nodes...)
+		groupsRest(t, n, groups, 3, long(), nodes...)
 	}
 	if !strings.Contains(nodes[1].Log(), "this process begins again") {
 		t.Error("the second node has not learned how many groups there are")
@@ -114,7 +113,10 @@ func TestGroups(t *testing.T) {
 	}
 	lost.restart(t)
 	ready(lost)
-	groupsAre(t, lost, groups, 3, nodes...)
+	groupsRest(t, lost, groups, 3, long(), nodes...)
+	if !long() {
+		return
+	}
 
 	// Another joins, and takes its part.
 	nodes = append(nodes, begin(4, "--raft-join", nodes[2].Addr))
@@ -132,11 +134,12 @@ func TestGroups(t *testing.T) {
 		return at
 	}
 	groupsAre(t, nodes[3], groups, 3, nodes...)
-	for _, n := range nodes[0].tableOf("RAFT", "NODES") {
-		if n["replicas"] != "3" || n["leads"] != "1" || n["state"] != "online" {
-			t.Errorf("%v", n)
-		}
-	}
+	eventually(t, "all nodes have as much as others", func() bool {
+		all := nodes[0].tableOf("RAFT", "NODES")
+		return len(all) == len(nodes) && !slices.ContainsFunc(all, func(n map[string]string) bool {
+			return n["replicas"] != "3" || n["leads"] != "1" || n["state"] != "online"
+		})
+	})
 
 	// The first is drained: everything leaves it, then it goes.
 	gone := nodes[0]
@@ -165,8 +168,7 @@ func TestGroups(t *testing.T) {
 		n.Signal(syscall.SIGTERM)
 		n.Wait()
 	}
-	nodes[0].env = []string{"TEST_RAFT_GROUPS=8"}
-	other := runEnv(t, nodes[0].env, "", bin, slices.Concat([]string{"--dir", nodes[0].Dir, "--port", "0"}, nodes[0].args)...)
+	other := run(t, "", bin, slices.Concat([]string{"--dir", nodes[0].Dir, "--port", "0", "--raft-groups", "8"}, nodes[0].args)...)
 	if other.Code == 0 || !strings.Contains(other.Stderr, "never changes") {
 		t.Errorf("%+v", other)
 	}
@@ -179,7 +181,6 @@ func TestGroups(t *testing.T) {
 	if recovered := run(t, "", bin, "recover", nodes[0].Dir); recovered.Code == 0 {
 		t.Errorf("recovered alone: %+v", recovered)
 	}
-	nodes[0].env = nil
 	for _, n := range nodes {
 		n.restart(t)
 	}

@@ -32,7 +32,6 @@ func long() bool { return os.Getenv("LIMITDB_LONG") == "1" }
 var builds struct {
 	dir               string
 	plain, race, next func() (string, error)
-	several           func() (string, error)
 }
 
 func TestMain(m *testing.M) {
@@ -51,9 +50,6 @@ func runTests(m *testing.M) int {
 	builds.plain = sync.OnceValues(func() (string, error) { return build(dir, "limitdb") })
 	builds.race = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-race", "-race", "-ldflags=-s -w") })
 	builds.next = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-next", "-tags", "nextformat", "-ldflags=-s -w") })
-	builds.several = sync.OnceValues(func() (string, error) {
-		return build(dir, "limitdb-several", "-tags", "severalgroups", "-ldflags=-s -w")
-	})
 	return m.Run()
 }
 

@@ -1,5 +1,3 @@
-//go:build severalgroups
-
 package torture
 
 import (
@@ -20,7 +18,12 @@ const (
 
 // The nodes of a cluster of several groups are killed, paused, cut off and full; another one joins, is drained and leaves. Replicas move and leaders
 // change meanwhile. Every key is still decided as by one server.
-func TestTortureGroups(t *testing.T) { isolated(t, tortureGroups) }
+func TestTortureGroups(t *testing.T) {
+	if duration(t) == shortRun {
+		t.Skip("replicas do not move in a short run: LIMITDB_LONG=1")
+	}
+	isolated(t, tortureGroups)
+}
 
 func tortureGroups(t *testing.T) {
 	c, seed, total := begin(t, groupCount)

@@ -112,10 +112,10 @@ func (n *node) start(t *testing.T, args ...string) {
 	_, port, _ := net.SplitHostPort(n.addr)
 	args = append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--http-port", "0", "--dir", n.dir, "--loglevel", "debug",
-		"--raft-addr", n.raft, "--raft-id", n.id,
+		"--raft-addr", n.raft, "--raft-id", n.id, "--raft-groups", fmt.Sprint(n.groups),
 	}, args...)
 	cmd := exec.Command(os.Getenv("LIMITDB_TORTURE_BINARY"), args...)
-	cmd.Env = []string{"TESTCLOCK_FILE=" + n.clockFile(), "PATH=" + os.Getenv("PATH"), fmt.Sprint("TEST_RAFT_GROUPS=", n.groups)}
+	cmd.Env = []string{"TESTCLOCK_FILE=" + n.clockFile(), "PATH=" + os.Getenv("PATH")}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(firstUID + n.number), Gid: uint32(firstUID + n.number)}}
 	if err := cmd.Start(); err != nil {

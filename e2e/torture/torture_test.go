@@ -49,7 +49,7 @@ func isolated(t *testing.T, test func(t *testing.T)) {
 	}
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "limitdb")
-	if msg, err := exec.Command("go", "build", "-tags", "testclock,severalgroups", "-ldflags=-s -w", "-o", binary, "limitdb/cmd/limitdb").CombinedOutput(); err != nil {
+	if msg, err := exec.Command("go", "build", "-tags", "testclock", "-ldflags=-s -w", "-o", binary, "limitdb/cmd/limitdb").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, msg)
 	}
 	for d := binary; d != "/"; d = filepath.Dir(d) { // for the nodes' users

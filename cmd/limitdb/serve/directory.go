@@ -117,19 +117,19 @@ func (s *directory) changed(from string, n groups.Node) error {
 
 // self returns this node as the directory should have it.
 func (s *directory) self() groups.Node {
-	return groups.Node{ID: s.who.ID, Client: s.home().node.Load().Says().Client, Raft: s.p.set.RaftAddr.Get(), Weight: 1}
+	return groups.Node{ID: s.who.ID, Client: s.home().node.Load().Says().Client, Raft: s.p.set.RaftAddr.Get(), Zone: s.p.set.RaftZone.Get(), Weight: int(s.p.set.RaftWeight.Get())}
 }
 
 // refresh tells the node that leads group 0 what has changed of this one since it was added.
 func (s *directory) refresh() {
 	was, ok := s.current().Node(s.who.ID)
 	now := s.self()
-	now.Draining, now.Zone, now.Weight = was.Draining, was.Zone, was.Weight
+	now.Draining = was.Draining
 	if !ok || was == now {
 		return
 	}
 	if _, err := s.near.atHome(&question{Node: &now}); err != nil && !errors.Is(err, errNotNow) {
-		s.p.log.Info("the directory has not been told that this node has another address", "err", err)
+		s.p.log.Info("the directory has not been told yet what is new of this node", "err", err)
 	}
 }
 
@@ -162,7 +162,7 @@ func (s *directory) add(id, address string) error {
 	if slices.ContainsFunc(c.Servers, func(m replication.Server) bool { return m.Node == id && m.Incarnation != incarnation }) {
 		return replication.ErrLost
 	}
-	n := groups.Node{ID: id, Client: h.Client, Raft: address, Weight: 1}
+	n := groups.Node{ID: id, Client: h.Client, Raft: address, Weight: 1} // it tells its zone and weight itself
 	if was, ok := s.current().Node(id); ok {
 		n.Zone, n.Weight = was.Zone, was.Weight
 		if was.Draining = false; was == n {
@@ -268,7 +268,7 @@ func (s *directory) transfer(group int, id string) error {
 
 // plan returns what placement would do, a line for each step.
 func (s *directory) plan() (lines []string) {
-	for _, step := range groups.Plan(s.current(), groups.Facts{Silent: s.near.silent()}) {
+	for _, step := range groups.Plan(s.current(), s.placing.facts()) {
 		lines = append(lines, fmt.Sprintf("group %d: on %v, led by %s", step.Group, step.Nodes, step.Leader))
 	}
 	return lines

@@ -39,7 +39,7 @@ func (n learned) Error() string { return fmt.Sprintf("the cluster has %d groups"
 // countGroups returns how many groups with keys the cluster has, 1 if the node does not know better.
 func (m *member) countGroups() (int, error) {
 	set := m.p.set
-	want := max(m.p.learned, wantedGroups(set))
+	want := max(m.p.learned, int(set.RaftGroups.Get()))
 	if !groups.ValidCount(want) {
 		return 0, fmt.Errorf("raft-groups %d: it is a power of two from 1 to %d", want, groups.Most)
 	}

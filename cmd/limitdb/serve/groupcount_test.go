@@ -29,21 +29,25 @@ func TestCountGroups(t *testing.T) {
 	for what, c := range map[string]struct {
 		dir     string
 		learned int
+		set     string // raft-groups
 		want    int
 		err     string
 	}{
-		"nothing is known":           {made(0, 0), 0, 1, ""},
-		"learned":                    {made(0, 0), 4, 4, ""},
-		"in the directory":           {made(0, 8), 0, 8, ""},
-		"the same":                   {made(0, 8), 8, 8, ""},
-		"another number":             {made(0, 8), 4, 0, "has 8 groups, which never changes"},
-		"a cluster of one group":     {made(1, 1), 0, 1, ""},
-		"more than one where one is": {made(1, 1), 4, 0, "has one group, which never changes"},
-		"no power of two":            {made(0, 0), 3, 0, "a power of two"},
-		"too many":                   {made(0, 0), 128, 0, "a power of two from 1 to 64"},
+		"nothing is known":           {made(0, 0), 0, "1", 1, ""},
+		"learned":                    {made(0, 0), 4, "1", 4, ""},
+		"in the directory":           {made(0, 8), 0, "1", 8, ""},
+		"the same":                   {made(0, 8), 8, "1", 8, ""},
+		"another number":             {made(0, 8), 4, "1", 0, "has 8 groups, which never changes"},
+		"a cluster of one group":     {made(1, 1), 0, "1", 1, ""},
+		"more than one where one is": {made(1, 1), 4, "1", 0, "has one group, which never changes"},
+		"no power of two":            {made(0, 0), 3, "1", 0, "a power of two"},
+		"begun with":                 {made(0, 0), 0, "16", 16, ""},
+		"begun with others":          {made(0, 8), 0, "16", 0, "raft-groups is 16, and the cluster of this node has 8 groups, which never changes"},
+		"set where one is":           {made(1, 1), 0, "16", 0, "has one group, which never changes"},
+		"too many":                   {made(0, 0), 128, "1", 0, "a power of two from 1 to 64"},
 	} {
 		registry, set := config.New()
-		if err := registry.Load(config.Sources{Args: []string{"--dir", c.dir}}); err != nil {
+		if err := registry.Load(config.Sources{Args: []string{"--dir", c.dir, "--raft-addr", "127.0.0.1:1", "--raft-groups", c.set}}); err != nil {
 			t.Fatal(err)
 		}
 		m := &member{p: &process{set: set, learned: c.learned}}

@@ -46,7 +46,7 @@ func (s *placer) place(ctx context.Context) {
 			return // those that have not been asked yet are not silent
 		}
 		for range mostSteps {
-			next, ok := groups.Next(s.dir.current(), groups.Facts{Silent: s.near.silent()})
+			next, ok := groups.Next(s.dir.current(), s.facts())
 			if !ok {
 				break
 			}
@@ -62,14 +62,24 @@ func (s *placer) place(ctx context.Context) {
 
 // beginDirectory begins the directory of a new cluster.
 func (s *placer) beginDirectory() {
-	err := s.dir.change(groups.Begin{Groups: s.count, Replicas: replicasOfGroup, Node: s.dir.self()})
+	err := s.dir.change(groups.Begin{Groups: s.count, Replicas: int(s.p.set.RaftReplicas.Get()), Node: s.dir.self()})
 	if err != nil {
 		s.p.log.Info("the directory of the groups has not begun", "err", err)
 	}
 }
 
-// replicasOfGroup is how many replicas a group is to have.
-const replicasOfGroup = 3
+// facts returns what placement is computed from beside the directory. A node that has not told yet of its zone and its weight, or
+// has others than the directory, gets nothing until the directory has them.
+func (s *placer) facts() groups.Facts {
+	f := groups.Facts{Silent: s.near.silent(), Moves: int(s.p.set.RaftMoves.Get())}
+	d := s.dir.current()
+	s.near.heard(func(n *neighbour) {
+		if at, ok := d.Node(n.id); ok && (at.Zone != n.said.Zone || at.Weight != n.said.Weight) {
+			f.Silent[n.id] = true
+		}
+	})
+	return f
+}
 
 // nextTurn lets one group at a time change its leader: until it has, or turnTime is over. It returns when the turn began.
 func (s *placer) nextTurn(now, began int64) int64 {

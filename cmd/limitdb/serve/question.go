@@ -66,6 +66,8 @@ type membership struct {
 type nodeState struct {
 	Hello  peers.Hello // of group 0
 	Groups []groupState
+	Zone   string
+	Weight int
 	Turn   int // the group that may change its leader, as the node that leads group 0 says; 0 for none
 }
 

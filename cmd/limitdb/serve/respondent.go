@@ -16,7 +16,7 @@ type respondent struct{ *several }
 // state returns what this node is.
 func (s *respondent) state() *nodeState {
 	node := s.home().node.Load()
-	state := &nodeState{Hello: node.Says()}
+	state := &nodeState{Hello: node.Says(), Zone: s.p.set.RaftZone.Get(), Weight: int(s.p.set.RaftWeight.Get())}
 	if node.Turn() != 0 {
 		state.Turn = int(s.placing.turn.Load())
 	}

@@ -105,6 +105,35 @@ func TestJoinBeforeTheDirectoryBegins(t *testing.T) {
 	}
 }
 
+// The settings of a node come to the directory. A node gets no replicas before the directory knows where it is and how much it takes.
+func TestPlacementFollowsTheSettings(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 4, "--raft-replicas", "5", "--raft-zone", "east", "--raft-weight", "300", "--raft-moves", "7")
+	s.placing.beginDirectory()
+	a, _ := s.dir.current().Node("a")
+	if d := s.dir.current(); d.Replicas != 5 || a.Zone != "east" || a.Weight != 300 || d.Groups() != 4 {
+		t.Errorf("%+v", d)
+	}
+	b := groups.Node{ID: "b", Client: "127.0.0.1:2", Raft: freeAddress(t), Weight: 1}
+	s.near.mu.Lock()
+	s.near.at["b"] = &neighbour{id: "b", address: b.Raft, there: true, heard: max(1, s.p.clock.Elapsed()), said: nodeState{Zone: "west", Weight: 50}}
+	s.near.mu.Unlock()
+	for _, known := range []bool{false, true} {
+		if known {
+			b.Zone, b.Weight = "west", 50
+		}
+		if err := s.dir.change(groups.SetNode{Node: b}); err != nil {
+			t.Fatal(err)
+		}
+		if f := s.placing.facts(); f.Silent["b"] == known || f.Silent["a"] || f.Moves != 7 {
+			t.Errorf("known %t: %+v", known, f)
+		}
+		if plan := s.dir.plan(); (len(plan) > 0) != known {
+			t.Errorf("known %t: %q", known, plan)
+		}
+	}
+}
+
 // Nobody learns any more what became of a decision whose replica has gone: its reply must not be sent as if it counted, also when the replica is
 // back and leads again.
 func TestRepliesOfAReplicaThatHasGone(t *testing.T) {
