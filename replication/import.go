@@ -60,17 +60,7 @@ type Exported struct {
 // nothing in the directory.
 func Export(dir string, t Table) (Exported, error) {
 	var x Exported
-	if !exists(filepath.Join(dir, logDir)) {
-		return x, fmt.Errorf("%w: %s has no log", ErrDirectory, dir)
-	}
-	who, err := identify(dir, "")
-	if err != nil {
-		return x, err
-	}
-	s, err := openStores(dir, who, true)
-	if errors.Is(err, disk.ErrLocked) {
-		err = fmt.Errorf("%w: stop the node first", err)
-	}
+	s, err := openStopped(dir)
 	if err != nil {
 		return x, err
 	}
@@ -84,27 +74,61 @@ func Export(dir string, t Table) (Exported, error) {
 	if err != nil {
 		return x, err
 	}
-	if newest, err := r.snapshots.newest(); err == nil && newest != nil {
-		x.Term = newest.Term
-	}
-	last, err := s.log.LastIndex()
-	if err != nil {
+	if x, err = s.end(r.snapshots); err != nil {
 		return x, err
 	}
-	for ; at < last; at++ {
+	for ; at < x.Index; at++ {
 		if err := r.replay(&m, at+1); err != nil {
 			return x, err
 		}
 	}
-	if last > 0 {
-		var l raft.Log
-		if err := s.log.GetLog(last, &l); err != nil {
-			return x, err
-		}
-		x.Term = max(x.Term, l.Term)
-	}
-	x.Clock, x.Index = m.clock, at
+	x.Clock = m.clock
 	return x, nil
+}
+
+// Last returns where the log of a node ends that is stopped, without its Clock. Of two replicas of a group, the one whose last entry has the higher
+// term, and among those the higher index, has all that the other has and that counts.
+func Last(dir string) (Exported, error) {
+	s, err := openStopped(dir)
+	if err != nil {
+		return Exported{}, err
+	}
+	defer func() { _ = s.close() }()
+	return s.end(&snapshotStore{fs: disk.OS{}, dir: filepath.Join(dir, snapshotsDir)})
+}
+
+// openStopped opens the stores of a node that is stopped, to read them.
+func openStopped(dir string) (s stores, err error) {
+	if !exists(filepath.Join(dir, logDir)) {
+		return s, fmt.Errorf("%w: %s has no log", ErrDirectory, dir)
+	}
+	who, err := identify(dir, "")
+	if err != nil {
+		return s, err
+	}
+	s, err = openStores(dir, who, true)
+	if errors.Is(err, disk.ErrLocked) {
+		err = fmt.Errorf("%w: stop the node first", err)
+	}
+	return s, err
+}
+
+// end returns where the newest snapshot and the log end.
+func (s *stores) end(snapshots *snapshotStore) (x Exported, err error) {
+	if newest, err := snapshots.newest(); err != nil {
+		return x, err
+	} else if newest != nil {
+		x.Index, x.Term = newest.Index, newest.Term
+	}
+	last, err := s.log.LastIndex()
+	if err != nil || last == 0 {
+		return x, err
+	}
+	var l raft.Log
+	if err := s.log.GetLog(last, &l); err != nil {
+		return x, err
+	}
+	return Exported{Index: max(x.Index, last), Term: max(x.Term, l.Term)}, nil
 }
 
 // backupID is the raft-id in a backup, which is the directory of no node: it has votes of no one, so none may start from it.
@@ -122,7 +146,9 @@ func Backup(n *Node, dir string) error {
 	if err != nil {
 		return err
 	}
-	who := &identity{path: filepath.Join(dir, nodeFile), stored: stored{ID: backupID, Group: n.parts.who.Group, Incarnation: draw(), Cluster: n.parts.who.cluster()}}
+	who := &identity{path: filepath.Join(dir, nodeFile), stored: stored{
+		ID: backupID, Group: n.parts.who.Group, Groups: n.parts.who.Groups, Incarnation: draw(), Cluster: n.parts.who.cluster(),
+	}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

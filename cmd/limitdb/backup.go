@@ -94,10 +94,11 @@ func backup(set *config.Settings, to string, out io.Writer) (err error) {
 	if st, err := os.Stat(to); err == nil && st.IsDir() {
 		to = filepath.Join(to, "limitdb-"+at.UTC().Format("20060102T150405Z"))
 	}
+	var checked serve.Checked
 	if strings.HasSuffix(to, archiveEnd) {
-		err = storeArchive(to, files, at)
+		checked, err = storeArchive(to, files, at)
 	} else {
-		err = serve.StoreBackup(to, files)
+		checked, err = serve.StoreBackup(to, files)
 	}
 	if err := errors.Join(err, c.endBackup(name, err)); err != nil {
 		return err
@@ -107,26 +108,32 @@ func backup(set *config.Settings, to string, out io.Writer) (err error) {
 		bytes += f.Bytes
 	}
 	fmt.Fprintf(out, "%s is whole and verified: %s, %d bytes\n", to, english.Count(len(files), "file"), bytes)
+	if len(checked.Groups) < checked.Of {
+		fmt.Fprintf(out, "the node has the groups %s of %d: back up others as well, so that each group is in a backup\n", strings.Trim(fmt.Sprint(checked.Groups), "[]"), checked.Of)
+	}
 	return nil
 }
 
 // storeArchive makes an archive, which is there only when it is whole, durable and verified.
-func storeArchive(path string, files []backups.File, at time.Time) (err error) {
+func storeArchive(path string, files []backups.File, at time.Time) (checked serve.Checked, err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("%s: %w", path, fs.ErrExist)
+		return checked, fmt.Errorf("%s: %w", path, fs.ErrExist)
 	}
 	// The code that reads a data directory verifies what an archive is made of.
 	dir := strings.TrimSuffix(path, archiveEnd) + disk.TmpSuffix
 	if err := os.RemoveAll(dir); err != nil {
-		return err
+		return checked, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	inner := filepath.Join(dir, "backup")
-	if err := cmp.Or(os.Mkdir(dir, 0o700), serve.StoreBackup(inner, files)); err != nil {
-		return err
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return checked, err
+	}
+	if checked, err = serve.StoreBackup(inner, files); err != nil {
+		return checked, err
 	}
 	if files, err = backups.List(inner); err != nil {
-		return err
+		return checked, err
 	}
 	tmp := path + disk.TmpSuffix
 	defer func() {
@@ -136,7 +143,7 @@ func storeArchive(path string, files []backups.File, at time.Time) (err error) {
 	}()
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
-		return err
+		return checked, err
 	}
 	err = backups.WriteArchive(f, files, at)
 	if err == nil {
@@ -149,9 +156,9 @@ func storeArchive(path string, files []backups.File, at time.Time) (err error) {
 		err = backups.VerifyArchive(f)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+		return checked, err
 	}
-	return cmp.Or(os.Rename(tmp, path), disk.OS{}.SyncDir(filepath.Dir(path)))
+	return checked, cmp.Or(os.Rename(tmp, path), disk.OS{}.SyncDir(filepath.Dir(path)))
 }
 
 // beginBackup opens a backup. The files read from the server as they are read.
@@ -227,60 +234,70 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 func restoreCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "restore BACKUP DIR",
+		Use:   "restore BACKUP... DIR",
 		Short: "Make a data directory from a backup",
 		Long: `Verifies a backup, which is a directory, an archive, or - for an archive on standard input, and makes DIR, from which a
-standalone server can start, or the first node of a new cluster, with --raft-bootstrap yes. It changes nothing in the backup.`,
+standalone server can start, or the first node of a new cluster, with --raft-bootstrap yes. It changes nothing in the backup.
+
+In a cluster of several groups, a backup of a node has the groups of which the node has a replica. Give backups of several nodes if no
+one has all; of each group, the newest counts.`,
 		Example: "  limitdb restore /srv/backups/limitdb-20261123T100000Z data\n  limitdb --dir data",
-		Args:    cobra.ExactArgs(2),
+		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			checked, err := restore(args[0], args[1], c.InOrStdin())
+			to := args[len(args)-1]
+			at, err := restore(args[:len(args)-1], to, c.InOrStdin())
 			if errors.Is(err, backups.ErrBackup) {
 				err = cli.WithStatus(err, cli.ExitCorrupt)
 			}
 			if err != nil {
 				return err
 			}
-			at := "of " + time.Unix(0, checked.Clock).UTC().Format(time.RFC3339)
-			if checked.Index > 0 {
-				at += fmt.Sprintf(", index %d", checked.Index)
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%s has the state %s\n", args[1], at)
+			fmt.Fprintf(c.OutOrStdout(), "%s has the state of %s\n", to, at)
 			return nil
 		},
 	}
 }
 
-// restore makes a data directory from a backup. It is there only when it is whole.
-func restore(from, to string, in io.Reader) (checked serve.Checked, err error) {
+// restore makes a data directory from backups, and returns of when its state is. It is there only when it is whole.
+func restore(from []string, to string, in io.Reader) (at string, err error) {
 	if _, err := os.Lstat(to); err == nil {
-		return checked, fmt.Errorf("%s: %w: give a directory that is not there yet", to, fs.ErrExist)
+		return "", fmt.Errorf("%s: %w: give a directory that is not there yet", to, fs.ErrExist)
 	}
 	work := strings.TrimRight(to, "/") + disk.TmpSuffix
 	if err := cmp.Or(os.RemoveAll(work), os.Mkdir(work, 0o700)); err != nil {
-		return checked, err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	copied := filepath.Join(work, "copy")
-	if err := unpack(from, copied, in); err != nil {
-		return checked, err
-	}
-	if checked, err = serve.CheckBackup(copied); err != nil {
-		return checked, err
-	}
-	if checked.Index > 0 {
-		node := copied
-		copied = filepath.Join(work, "exported")
-		if _, _, err := serve.Export(node, copied); err != nil {
-			return checked, err
+	copies, checked := make([]string, len(from)), serve.Checked{}
+	for i, path := range from {
+		copies[i] = filepath.Join(work, strconv.Itoa(i))
+		if err := unpack(path, copies[i], in); err != nil {
+			return "", err
 		}
-		if _, err := serve.CheckBackup(copied); err != nil {
-			return checked, err
+		if checked, err = serve.CheckBackup(copies[i]); err != nil {
+			return "", err
 		}
-	} else if err := os.Remove(filepath.Join(copied, backups.SumsFile)); err != nil {
-		return checked, err
+		if len(from) > 1 && checked.Of == 0 {
+			return "", fmt.Errorf("%s is of a standalone server: give it alone", path)
+		}
 	}
-	return checked, cmp.Or(os.Rename(copied, to), disk.OS{}.SyncDir(filepath.Dir(to)))
+	made, at := copies[0], timeOf(checked.Clock)
+	if checked.Of > 0 {
+		made = filepath.Join(work, "exported")
+		groups, clock, _, err := serve.Export(made, copies...)
+		if err != nil {
+			return "", err
+		}
+		if _, err := serve.CheckBackup(made); err != nil {
+			return "", err
+		}
+		if at = timeOf(clock); len(groups) == 1 {
+			at += fmt.Sprintf(", index %d", groups[0].Index)
+		}
+	} else if err := os.Remove(filepath.Join(made, backups.SumsFile)); err != nil {
+		return "", err
+	}
+	return at, cmp.Or(os.Rename(made, to), disk.OS{}.SyncDir(filepath.Dir(to)))
 }
 
 // unpack makes a copy of a backup, as a directory.

@@ -16,6 +16,7 @@ import (
 
 	stored "limitdb/cmd/limitdb/backups"
 	"limitdb/engine"
+	"limitdb/groups"
 	"limitdb/internal/disk"
 	"limitdb/observe"
 	"limitdb/persistence"
@@ -145,10 +146,24 @@ func (k *keptBackups) link() error {
 	if node == nil {
 		return replication.ErrNotReady
 	}
-	if k.p.member.several != nil {
-		return errors.New("a backup has one group of keys, and this cluster has several")
+	if s := k.p.member.several; s != nil {
+		return s.backup(k.scratch())
 	}
 	return replication.Backup(node, filepath.Join(k.scratch(), RaftDir))
+}
+
+// backup puts a backup of each group of which the node has a replica into a directory.
+func (s *several) backup(dir string) error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	for g, r := range s.replicas {
+		if node := r.node.Load(); node != nil {
+			if err := replication.Backup(node, filepath.Join(dir, raftDirs, strconv.Itoa(g))); err != nil {
+				return fmt.Errorf("group %d: %w", g, err)
+			}
+		}
+	}
+	return nil
 }
 
 // read returns a piece of a file of the open backup.
@@ -268,7 +283,7 @@ func (k *keptBackups) schedule(at time.Time) (path string, err error) {
 		return "", err
 	}
 	stop := k.keepOpen(name)
-	err = StoreBackup(path, files)
+	_, err = StoreBackup(path, files)
 	stop()
 	if err := errors.Join(err, k.end(name, err == nil)); err != nil {
 		return "", err
@@ -290,54 +305,63 @@ func (k *keptBackups) keepOpen(name string) (stop func()) {
 	return stop
 }
 
-// StoreBackup makes a directory with the files of a backup, which is there only when it is whole, durable and verified.
-func StoreBackup(path string, files []stored.File) error {
+// StoreBackup makes a directory with the files of a backup, which is there only when it is whole, durable and verified. It returns what was
+// found in it.
+func StoreBackup(path string, files []stored.File) (c Checked, err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("%s exists already", path)
+		return c, fmt.Errorf("%s exists already", path)
 	}
 	tmp := path + disk.TmpSuffix
 	if err := os.RemoveAll(tmp); err != nil {
-		return err
+		return c, err
 	}
-	err := stored.WriteDir(tmp, files)
+	err = stored.WriteDir(tmp, files)
 	if err == nil {
 		err = stored.Verify(tmp)
 	}
 	if err == nil {
-		_, err = CheckBackup(tmp)
+		c, err = CheckBackup(tmp)
 	}
 	if err == nil {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(tmp))
+		return c, errors.Join(err, os.RemoveAll(tmp))
 	}
-	return disk.OS{}.SyncDir(filepath.Dir(path))
+	return c, disk.OS{}.SyncDir(filepath.Dir(path))
 }
 
 // A Checked backup is one that a server can be restored from.
 type Checked struct {
-	Clock int64  // Unix ns; the last change in it is not later
-	Index uint64 // of the last entry in it, for one of a cluster; else 0
+	Clock int64 // Unix ns; the last change in it is not later
+	// Groups are those that a backup of a node has, 1 of a cluster of one group, and Of is how many with keys the cluster has, 0 for one of a
+	// standalone server.
+	Groups []int
+	Of     int
 }
 
 // CheckBackup reads all that a backup in a directory has, as a restore will.
 func CheckBackup(dir string) (c Checked, err error) {
-	if raft := filepath.Join(dir, RaftDir); replication.HasNode(raft) {
-		if err := replication.FillBackup(raft); err != nil {
+	for g := range groups.Most + 1 {
+		raft := filepath.Join(dir, raftDirs, strconv.Itoa(g))
+		if !replication.HasNode(raft) {
+			continue
+		}
+		if g == 0 {
+			who, err := replication.Known(raft)
+			if err != nil {
+				return c, err
+			}
+			c.Of = who.Groups
+		}
+		if err := c.addReplica(g, raft); err != nil {
 			return c, err
 		}
-		r, err := replication.Check(replication.CheckOptions{Dir: raft, Known: Loads, Sound: engine.Sound})
-		if err == nil && len(r.Problems) > 0 {
-			err = errors.New(r.Problems[0])
-		}
-		if err != nil {
-			return c, err
-		}
-		c.Clock, c.Index = r.Clock, r.Last
-		for _, s := range r.Snapshots {
-			c.Index = max(c.Index, s.Index)
-		}
+	}
+	if c.Of == 0 && c.Groups != nil {
+		c.Of = 1
+	}
+	if c.Groups != nil {
 		return c, nil
 	}
 	r, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: Loads, Sound: engine.Sound})
@@ -351,6 +375,25 @@ func CheckBackup(dir string) (c Checked, err error) {
 		c.Clock = max(c.Clock, f.LastClock)
 	}
 	return c, nil
+}
+
+// addReplica adds the backup of a replica.
+func (c *Checked) addReplica(group int, raft string) error {
+	if err := replication.FillBackup(raft); err != nil {
+		return err
+	}
+	r, err := replication.Check(replication.CheckOptions{Dir: raft, Known: Loads, Sound: engine.Sound})
+	if err == nil && len(r.Problems) > 0 {
+		err = errors.New(r.Problems[0])
+	}
+	if err != nil {
+		return err
+	}
+	if group > 0 {
+		c.Groups = append(c.Groups, group)
+	}
+	c.Clock = max(c.Clock, r.Clock)
+	return nil
 }
 
 // Loads reports whether this version can load states of a kind.

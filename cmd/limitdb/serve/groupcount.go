@@ -26,7 +26,7 @@ func Replicas(dir string) (dirs []string) {
 // ofSeveral returns an error if a data directory is that of a node of a cluster of several groups.
 func ofSeveral(dir string) error {
 	if replication.HasNode(filepath.Join(dir, raftDirs, "0")) {
-		return fmt.Errorf("%s is of a node of a cluster of several groups, of which this command makes nothing: each group has keys and a time of its own", dir)
+		return fmt.Errorf("%s is of a node of a cluster of several groups, of which no single node makes a cluster: limitdb export makes a directory from those of all nodes that are left, with which a new cluster can begin", dir)
 	}
 	return nil
 }
@@ -52,11 +52,11 @@ func (m *member) countGroups() (int, error) {
 	case err != nil:
 		return 0, err
 	case known.Groups > 0 && want > 1 && want != known.Groups:
-		return 0, fmt.Errorf("raft-groups is %d, and the cluster of this node has %d groups, which never changes", want, known.Groups)
+		return 0, fmt.Errorf("raft-groups is %d, and the cluster of this node has %d groups, which never changes: a new cluster can begin with what limitdb export makes from it", want, known.Groups)
 	case known.Groups > 0:
 		return known.Groups, nil
 	case want > 1 && replication.InCluster(filepath.Join(dir, RaftDir)):
-		return 0, fmt.Errorf("raft-groups is %d, and the cluster of this node has one group, which never changes", want)
+		return 0, fmt.Errorf("raft-groups is %d, and the cluster of this node has one group, which never changes: a new cluster can begin with what limitdb export makes from it", want)
 	}
 	return want, nil
 }

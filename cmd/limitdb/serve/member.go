@@ -81,7 +81,7 @@ func (m *member) open(ctx context.Context, background *sync.WaitGroup) error {
 	if m.port, err = peers.Listen(set.RaftAddr.Get(), m.certs, p.log); err == nil {
 		err = r.open(replication.Options{
 			ID: set.RaftID.Get(), Address: address, Fatal: m.fatal, Agree: m.agree, Clients: m.serve,
-		}, replication.Disk{Dir: dir, Group: onlyGroup, Port: m.port, Bootstrap: bootstrap, Import: alone.read})
+		}, replication.Disk{Dir: dir, Group: onlyGroup, Port: m.port, Bootstrap: bootstrap, Import: alone.part(onlyGroup)})
 	}
 	if err != nil {
 		alone.release()

@@ -14,7 +14,6 @@ import (
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/internal/disk"
-	"limitdb/persistence"
 	"limitdb/replication"
 	"limitdb/replication/peers"
 	"limitdb/server"
@@ -31,6 +30,7 @@ type several struct {
 	count    int // of groups with keys
 	replicas []*replica
 	who      replication.Identity // set before the node answers
+	alone    *standalone          // with what a cluster begins here, while it is opened; nil for nothing
 	near     *neighbours
 	tells    *respondent
 	dir      *directory
@@ -74,15 +74,9 @@ func (s *several) forServer() (all []server.GroupOptions) {
 // home returns the replica of group 0.
 func (s *several) home() *replica { return s.replicas[0] }
 
-// errSeveral is returned for what a cluster of several groups cannot take over.
-var errSeveral = errors.New("raft-groups: a cluster of several groups does not begin with the state of another server: begin it in an empty --dir, and bring the keys there with limitdb import")
-
 // open starts the groups of which the node has a replica.
 func (s *several) open(ctx context.Context, background *sync.WaitGroup, address string) error {
 	d, set := s.p.durable, s.p.set
-	if persistence.HasData(d.dir) {
-		return errSeveral
-	}
 	bootstrap, err := s.m.begins(ctx, d.groupDir(0))
 	if err != nil {
 		return err
@@ -93,10 +87,7 @@ func (s *several) open(ctx context.Context, background *sync.WaitGroup, address 
 	if err := s.readSecret(); err != nil {
 		return err
 	}
-	if s.m.port, err = peers.Listen(set.RaftAddr.Get(), s.m.certs, s.p.log); err != nil {
-		return err
-	}
-	if err := s.openAll(bootstrap, address); err != nil {
+	if err := s.start(bootstrap, address); err != nil {
 		if replication.Damaged(err) {
 			err = cli.WithStatus(err, cli.ExitCorrupt)
 		}
@@ -108,6 +99,23 @@ func (s *several) open(ctx context.Context, background *sync.WaitGroup, address 
 		background.Go(func() { s.m.joiner().run(ctx, s.home().node.Load()) })
 	}
 	return nil
+}
+
+// start opens the port and the replicas. A cluster that begins takes over what a standalone server has left in the data directory.
+func (s *several) start(bootstrap bool, address string) (err error) {
+	if s.alone, err = s.m.openStandalone(s.p.durable.groupDir(0)); err != nil {
+		return err
+	}
+	if s.m.port, err = peers.Listen(s.p.set.RaftAddr.Get(), s.m.certs, s.p.log); err == nil {
+		err = s.openAll(bootstrap, address)
+	}
+	if err != nil {
+		s.alone.release()
+		return err
+	}
+	err = s.alone.retire()
+	s.alone = nil
+	return err
 }
 
 // openAll opens the replicas. A cluster begins with its groups, and with group 0 last: until that has begun, the others may be missing.
@@ -128,7 +136,7 @@ func (s *several) openAll(bootstrap bool, address string) error {
 			return fmt.Errorf("group %d: %w", g, err)
 		}
 	}
-	d.Bootstrap = begins
+	d.Bootstrap, d.Import = begins, s.alone.part(0)
 	o := s.options(address)
 	o.Agree, o.Clients, o.Asks = s.m.agree, s.m.serve, s.tells.asked
 	return s.home().open(o, d)
@@ -137,7 +145,7 @@ func (s *several) openAll(bootstrap bool, address string) error {
 // openGroup opens the replica of a group with keys.
 func (s *several) openGroup(group int, begins bool, address string) error {
 	d, r := s.disk(group), s.replicas[group]
-	d.Cluster, d.Bootstrap = s.who.Cluster, begins
+	d.Cluster, d.Bootstrap, d.Import = s.who.Cluster, begins, s.alone.part(group)
 	o := s.options(address)
 	o.Idle = r.idle
 	return r.open(o, d)

@@ -17,7 +17,6 @@ import (
 	"limitdb/groups"
 	"limitdb/internal/clock"
 	"limitdb/replication"
-	"limitdb/replication/peers"
 	"limitdb/server"
 )
 
@@ -35,7 +34,27 @@ func freeAddress(t *testing.T) string {
 // beginSeveral begins a cluster of several groups, of one node. Its replicas are open, and lead, but nothing changes their places: that is for the test.
 func beginSeveral(t *testing.T, count int, args ...string) *several {
 	t.Helper()
-	dir := t.TempDir()
+	s, stop := beginSeveralIn(t, t.TempDir(), count, args...)
+	t.Cleanup(stop)
+	return s
+}
+
+// beginSeveralIn is beginSeveral in a directory, or another process there; stop stops the process.
+func beginSeveralIn(t *testing.T, dir string, count int, args ...string) (s *several, stop func()) {
+	t.Helper()
+	s, stop = buildSeveral(t, dir, count, args...)
+	if err := s.start(true, "127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
+	for g := range s.replicas {
+		until(t, fmt.Sprint("it leads group ", g), func() bool { return s.leadsHere(g) })
+	}
+	return s, stop
+}
+
+// buildSeveral makes the process of beginSeveralIn, whose replicas are not open yet.
+func buildSeveral(t *testing.T, dir string, count int, args ...string) (s *several, stop func()) {
+	t.Helper()
 	registry, set := config.New()
 	err := registry.Load(config.Sources{Args: append([]string{
 		"--port", "0", "--http-port", "0", "--dir", dir, "--logfile", dir + "/server.out", "--raft-addr", freeAddress(t), "--raft-id", "a", "--raft-bootstrap", "yes",
@@ -45,11 +64,11 @@ func beginSeveral(t *testing.T, count int, args ...string) *several {
 	}
 	p := &process{registry: registry, set: set, clock: clock.NewReal(), boot: clock.SystemBoot(), stop: make(chan bool, 2), learned: count}
 	var undo cleanups
-	t.Cleanup(func() {
+	stop = func() {
 		if err := undo.run(); err != nil {
 			t.Error(err)
 		}
-	})
+	}
 	if err := p.build(&undo); err != nil {
 		t.Fatal(err)
 	}
@@ -57,17 +76,7 @@ func beginSeveral(t *testing.T, count int, args ...string) *several {
 	for _, g := range p.server.Groups() {
 		g.Follow()
 	}
-	s := p.member.several
-	if p.member.port, err = peers.Listen(set.RaftAddr.Get(), nil, p.log); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.openAll(true, "127.0.0.1:1"); err != nil {
-		t.Fatal(err)
-	}
-	for g := range s.replicas {
-		until(t, fmt.Sprint("it leads group ", g), func() bool { return s.leadsHere(g) })
-	}
-	return s
+	return p.member.several, stop
 }
 
 // until waits for what takes milliseconds.

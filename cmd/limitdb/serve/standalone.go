@@ -1,21 +1,21 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"runtime"
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/engine"
-	"limitdb/internal/clock"
+	"limitdb/groups"
 	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 	"limitdb/persistence"
 	"limitdb/replication"
+	"limitdb/resp"
 )
 
 // The first node of a cluster can begin with the state of the standalone server in its directory. That state becomes the node's first snapshot. Until this is
@@ -33,11 +33,12 @@ type imported struct{ Instance string }
 
 // standalone is the state of a standalone server, in the directory of a node.
 type standalone struct {
-	p      *process
-	store  *persistence.Store
-	engine *engine.Engine
-	kept   keptRules
-	marker string // a path
+	p       *process
+	store   *persistence.Store
+	engines []*engine.Engine // for each group of the cluster, from group 1 on, its keys
+	kept    keptRules
+	marker  string              // a path
+	loaded  *persistence.Loaded // nil until it is
 }
 
 // openStandalone locks the state in the data directory. It returns nil if there is none.
@@ -46,7 +47,10 @@ func (m *member) openStandalone(dir string) (*standalone, error) {
 	if !persistence.HasData(d.dir) {
 		return nil, nil
 	}
-	a := &standalone{p: m.p, engine: m.replica.newEngine(), marker: filepath.Join(dir, importedFile)}
+	a := &standalone{p: m.p, marker: filepath.Join(dir, importedFile)}
+	for range m.count() {
+		a.engines = append(a.engines, m.replica.newEngine())
+	}
 	o := d.options()
 	o.Parts = []persistence.Part{a.keys(), a.kept.part(), a.others()}
 	var err error
@@ -59,10 +63,33 @@ func (m *member) openStandalone(dir string) (*standalone, error) {
 // keys returns the part of the store that takes the keys.
 func (a *standalone) keys() persistence.Part {
 	return persistence.Part{
-		Owns:   func(kind byte) bool { return kind < journal.Foreign },
-		Expect: func(keys int64) error { return a.engine.Expect(a.p.clock.Now(), keys) },
-		Apply:  a.engine.Restore,
+		Owns: func(kind byte) bool { return kind < journal.Foreign },
+		Expect: func(keys int64) (err error) {
+			for _, e := range a.engines {
+				err = cmp.Or(err, e.Expect(a.p.clock.Now(), keys/int64(len(a.engines))))
+			}
+			return err
+		},
+		Apply: a.restore,
 	}
+}
+
+// restore applies records, each to the group of its key.
+func (a *standalone) restore(records []journal.Record, share, shares int) error {
+	if len(a.engines) == 1 {
+		return a.engines[0].Restore(records, share, shares)
+	}
+	var of [groups.Most][]journal.Record
+	for _, r := range records {
+		g := groups.Of(resp.Slot(r.Key), len(a.engines)) - 1
+		of[g] = append(of[g], r)
+	}
+	for g, e := range a.engines {
+		if err := e.Restore(of[g], share, shares); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errImport is returned for a state that a cluster cannot take over.
@@ -82,29 +109,52 @@ func (a *standalone) others() persistence.Part {
 	}
 }
 
-// read returns the state for a cluster that begins.
-func (a *standalone) read() (*replication.Import, error) {
-	if a == nil {
-		return nil, nil
+// load reads the state, the first time.
+func (a *standalone) load() error {
+	if a.loaded != nil {
+		return nil
 	}
 	l, err := a.store.Read()
 	if err != nil {
-		return nil, a.p.durable.refused(err)
+		return a.p.durable.refused(err)
 	}
-	if key, missed := a.engine.Missed(l.Now); missed {
-		return nil, cli.WithStatus(fmt.Errorf("the state of the standalone server is corrupt: a record changes a part of the state of key %.200q, which has none", key), cli.ExitCorrupt)
-	}
-	a.engine.Tidy()
-	if err := a.mark(); err != nil {
-		return nil, err
-	}
-	a.p.log.Info("the cluster begins with the state of the standalone server in this directory", "keys", a.engine.Stats().Keys, "bytes", l.Bytes, "clean", l.Clean)
-	return &replication.Import{Clock: l.Now, Copy: func(cursor uint64, dst *journal.Buffer) uint64 {
-		if cursor == 0 {
-			a.kept.copyTo(dst)
+	keys := int64(0)
+	for _, e := range a.engines {
+		if key, missed := e.Missed(l.Now); missed {
+			return cli.WithStatus(fmt.Errorf("the state of the standalone server is corrupt: a record changes a part of the state of key %.200q, which has none", key), cli.ExitCorrupt)
 		}
-		return a.engine.Copy(l.Now, cursor, dst)
-	}}, nil
+		e.Tidy()
+		keys += e.Stats().Keys
+	}
+	if err := a.mark(); err != nil {
+		return err
+	}
+	a.p.log.Info("the cluster begins with the state of the standalone server in this directory", "keys", keys, "bytes", l.Bytes, "clean", l.Clean)
+	a.loaded = &l
+	return nil
+}
+
+// part returns what reads the state with which a group of a cluster begins: the only one with all, or of several the first with what is kept beside
+// keys, and each other with its keys.
+func (a *standalone) part(group int) func() (*replication.Import, error) {
+	return func() (*replication.Import, error) {
+		if a == nil {
+			return nil, nil
+		}
+		if err := a.load(); err != nil {
+			return nil, err
+		}
+		now := a.loaded.Now
+		return &replication.Import{Clock: now, Copy: func(cursor uint64, dst *journal.Buffer) uint64 {
+			if cursor == 0 && (group == 0 || len(a.engines) == 1) {
+				a.kept.copyTo(dst)
+			}
+			if group == 0 {
+				return 0
+			}
+			return a.engines[group-1].Copy(now, cursor, dst)
+		}}, nil
+	}
 }
 
 func (a *standalone) instance() string {
@@ -122,7 +172,7 @@ func (a *standalone) retire() error {
 	if a == nil {
 		return nil
 	}
-	defer a.engine.Close()
+	defer a.close()
 	var of imported
 	if err := disk.ReadRecord(disk.OS{}, a.marker, importedKind, &of); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		a.store.Release()
@@ -139,86 +189,12 @@ func (a *standalone) retire() error {
 func (a *standalone) release() {
 	if a != nil {
 		a.store.Release()
-		a.engine.Close()
+		a.close()
 	}
 }
 
-// loading is a table that is only loaded.
-type loading struct {
-	replication.Table
-	engine *engine.Engine
-	kept   keptRules
-	shards int
-}
-
-// Clear makes the table empty.
-func (l *loading) Clear() error {
-	if l.engine != nil {
-		l.engine.Close()
+func (a *standalone) close() {
+	for _, e := range a.engines {
+		e.Close()
 	}
-	l.engine = engine.New(engine.Options{Shards: l.shards})
-	l.kept.clear()
-	return nil
-}
-
-// Missed returns a key that lacks a state.
-func (l *loading) Missed(now int64) (string, bool) { return l.engine.Missed(now) }
-
-// Apply applies records.
-func (l *loading) Apply(_ int64, records []journal.Record) error {
-	return l.engine.Restore(l.kept.apply(records), 0, 1)
-}
-
-// Export makes a directory for a standalone server from that of a node, which must not run. It returns how far the node's log
-// goes and how many keys there are, or the errors of the file system and of the log.
-func Export(dir, to string) (replication.Exported, int64, error) {
-	if err := ofSeveral(dir); err != nil {
-		return replication.Exported{}, 0, err
-	}
-	from := &loading{}
-	x, err := replication.Export(filepath.Join(dir, RaftDir), from)
-	if err != nil {
-		return x, 0, err
-	}
-	e := from.engine
-	defer e.Close()
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return x, 0, fmt.Errorf("%w: give a directory that is not there yet", err)
-	}
-	now := func() int64 { return x.Clock }
-	keys := 0 // that the newest snapshot has: the table has expired ones as well, which nobody has asked for since
-	store, err := persistence.Open(persistence.Options{
-		Dir: to, Now: now, Boot: clock.SystemBoot(), Policy: persistence.Never, Workers: runtime.GOMAXPROCS(0),
-		Fatal: func(error) {},
-		Parts: []persistence.Part{{
-			Owns:  func(kind byte) bool { return kind < journal.Foreign },
-			Dirty: e.Dirty,
-			Cut:   e.Cut,
-			Drain: e.Drain,
-			Copy: func(cursor uint64, dst *journal.Buffer) uint64 {
-				if cursor == 0 {
-					keys = 0
-				}
-				before := dst.Records
-				next := e.Copy(x.Clock, cursor, dst)
-				keys += dst.Records - before
-				return next
-			},
-			Expect: func(int64) error { return nil },
-			Apply:  func([]journal.Record, int, int) error { return nil },
-			Resume: func(version uint64, gate *journal.Gate, dirtied func()) {
-				e.Tidy()
-				e.StartJournal(version, gate, dirtied)
-			},
-		}, from.kept.part()},
-	})
-	if err != nil {
-		return x, 0, err
-	}
-	if _, err := store.Load(); err != nil {
-		return x, 0, err
-	}
-	store.Start()
-	err = errors.Join(store.Snapshot(), store.Close())
-	return x, int64(keys), err
 }
