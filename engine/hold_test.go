@@ -732,6 +732,53 @@ func holdUnder(t *testing.T, spec string, before int, policy Policy) {
 	}
 }
 
+// TestKeyIsNotEvictedForItsHold checks that a key with a long state, which cannot have what is held in its record, is not evicted to make
+// room for that, although it is the first that would go.
+func TestKeyIsNotEvictedForItsHold(t *testing.T) {
+	e := New(Options{Shards: 1})
+	defer e.Close()
+	l, err := limit.Parse("SEGMENTED 1000000/2h SEGMENTS 60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys = 500
+	now := int64(1.7e18)
+	for range 40 {
+		now += 120e9
+		for i := range keys {
+			if _, err := take(e, now, key(i), &l, int64(1+i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	e.SetMaxMemory(e.Stats().Bytes+1, LeastDebt)
+	used := func(i int) int64 {
+		d, err := peek(e, now, key(i), &l, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Max - d.Remaining
+	}
+	held := 0
+	for i := range keys {
+		if used(i) == 0 { // evicted for another
+			continue
+		}
+		var d limit.Decision
+		e.SetMaxMemory(e.Stats().Bytes-1, LeastDebt) // so others go for what comes
+		err := e.HoldAt(0, now, key(i), &l, 1, &Hold{ID: []byte("request"), TTL: 1e9}, &d)
+		if errors.Is(err, ErrOOM) { // no others are left
+			break
+		}
+		if held++; err != nil || used(i) == 0 {
+			t.Fatalf("key %d: %d is taken, %v", i, used(i), err)
+		}
+	}
+	if evicted := e.Stats().Evicted; held < 10 || evicted < uint64(held) {
+		t.Errorf("%d held, %d evicted", held, evicted)
+	}
+}
+
 // TestShortWayGivesBackFirst checks that what is to go back is given back before the short way decides or settles.
 func TestShortWayGivesBackFirst(t *testing.T) {
 	e := New(Options{Shards: 1})
