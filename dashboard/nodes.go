@@ -32,12 +32,15 @@ type cluster struct {
 	Behind  uint64 `json:"behind"`     // entries that this node has to apply
 	Contact int64  `json:"contact_ms"` // since the leader was heard, -1 for never
 	Nodes   []Node `json:"nodes"`
+	// Of a cluster of several groups; else empty.
+	Placed []placedNode `json:"placed"`
+	Groups []keyGroup   `json:"groups"`
 }
 
 // clusterOf returns what this node knows. It never waits for another one.
 func (do Commands) clusterOf(ctx context.Context, s *observe.Snapshot) cluster {
 	r := &s.Replication
-	c := cluster{On: r.On, ID: r.ID, Leads: r.Leads, Leader: r.Leader, Term: r.Term, Contact: r.LastContact, Nodes: []Node{}}
+	c := cluster{On: r.On, ID: r.ID, Leads: r.Leads, Leader: r.Leader, Term: r.Term, Contact: r.LastContact, Nodes: []Node{}, Placed: []placedNode{}, Groups: []keyGroup{}}
 	if !c.On {
 		return c
 	}
@@ -50,6 +53,9 @@ func (do Commands) clusterOf(ctx context.Context, s *observe.Snapshot) cluster {
 		return c // the node starts or stops
 	}
 	c.Nodes = Nodes(v, r.ID)
+	if nodes, groups := do.groups(ctx); len(groups) > 0 {
+		c.Placed, c.Groups = nodes, groups
+	}
 	return c
 }
 
@@ -108,10 +114,15 @@ func concerns(s *observe.Snapshot, c *cluster, ready error) []concern {
 		grave(true, "No decisions are made here: %s.", ready)
 	}
 	grave(s.Refusing, "The log cannot be written, so changes are refused. Is the disk full?")
-	grave(ready == nil && c.On && c.Leader == "" && !c.Leads, "No node leads: decisions wait for one.")
+	none := ready == nil && c.On && c.Leader == "" && !c.Leads
+	grave(none && len(c.Groups) == 0, "No node leads: decisions wait for one.")
+	if n := leaderless(c.Groups); n > 0 {
+		grave(true, "No node leads %d of %d groups: decisions on their keys wait for one.", n, len(c.Groups))
+	}
 	for _, n := range s.Certificates {
 		grave(n.Left <= 0, "The certificate of %s has expired.", n.Directive)
 	}
+	slight(none && len(c.Groups) > 0, "No node leads group 0: rules, users and the places of groups cannot change.")
 	for _, n := range c.Nodes {
 		switch {
 		case !n.Answers && n.Contact >= 0:

@@ -488,6 +488,28 @@ func TestDashboardOfNodes(t *testing.T) {
 	b.pictures("no-leader")
 }
 
+// TestDashboardOfGroups looks at the page of a cluster whose keys are divided among four groups.
+func TestDashboardOfGroups(t *testing.T) {
+	t.Parallel()
+	n := &raftNode{id: "n1", raft: "127.0.0.1:" + freePort(t)}
+	n.args = []string{"--raft-addr", n.raft, "--raft-id", n.id, "--raft-bootstrap", "yes", "--raft-groups", "4", "--raft-zone", "east", "--http-password", password}
+	n.begin(t, t.TempDir())
+	eventually(t, "it is ready", func() bool { return get("http://"+n.HTTPAddr+"/readyz") != "" })
+	for i := range 40 {
+		n.ask(t, "RL.TAKE", fmt.Sprint("user:", i), "GCRA", "10/h")
+	}
+	b := openBrowser(t)
+	b.look(1280, "light")
+	b.open(n.HTTPAddr)
+	b.until(`!document.getElementById("groups-link").hidden`)
+	b.visit("#/groups", `document.querySelectorAll("#groups-table tbody tr").length === 4 && document.querySelectorAll("#placed tbody tr").length === 1`)
+	b.until(`[...document.querySelectorAll("#groups-table tbody td:last-child")].reduce((sum, e) => sum + Number(e.textContent), 0) === 40`)
+	if got := b.eval(`document.querySelector("#placed tbody tr").textContent`); !strings.HasPrefix(got, "n1answers") || !strings.HasSuffix(got, "east10044") {
+		t.Errorf("the node: %q", got)
+	}
+	b.pictures("groups")
+}
+
 // TestDashboardCounts compares the numbers of the page with what clients were answered.
 func TestDashboardCounts(t *testing.T) {
 	t.Parallel()

@@ -5,11 +5,12 @@ import * as rules from "./rules.js";
 import * as rule from "./rule.js";
 import * as caller from "./caller.js";
 import * as trial from "./try.js";
+import * as groups from "./groups.js";
 import "./search.js";
 
 const keep = 300; // seconds
 const keepMinutes = 1440;
-const views = Object.fromEntries([overview, rules, rule, caller, trial].map((v) => [v.name, v]));
+const views = Object.fromEntries([overview, rules, rule, caller, trial, groups].map((v) => [v.name, v]));
 let view = null;
 let timer = 0, turn = 0; // turn counts how often Pause was pressed
 let rulesAt = -Infinity, rulesOver = null; // when the counters of rules were asked for, and over what time
@@ -89,6 +90,7 @@ function head(s) {
   set("status", page.paused ? "paused at " + clock(s.now) : s.not_ready || "ready");
   $("status").className = "pill " + (page.paused ? "" : s.not_ready ? "bad" : "good");
   $("nodes-pill").hidden = !nodes.length;
+  $("groups-link").hidden = !s.cluster.groups.length;
   set("nodes-pill", `${answer} of ${nodes.length} nodes`);
   $("nodes-pill").className = "pill " + (answer === nodes.length ? "good" : answer > nodes.length / 2 ? "" : "bad");
   set("uptime", (s.cluster.on ? s.cluster.id + (s.cluster.leads ? " leads, " : s.figures.node ? ` follows ${s.figures.node}, whose figures these are, ` : " follows, ") : "") + "up " + span(s.uptime_s * 1000));
