@@ -65,7 +65,7 @@ var inside = map[string][]string{
 	"server/clients":  {"config", "engine", "internal/stats", "resp", "server/handler", "server/pubsub", "server/spec", "server/users", "transport"},
 	"server/durable":  {"internal/stats", "resp", "server/handler", "server/spec"},
 	"server/pause":    {"internal/clock", "server/spec", "server/waiters"},
-	"server/forward":  {"server/waiters", "uplink"},
+	"server/forward":  {"resp", "server/waiters", "uplink"},
 	"server/backups":  {"resp", "server/handler", "server/spec"},
 	"server/history":  {"internal/stats", "resp", "server/handler", "server/request", "server/spec"},
 	"server/latency":  {"config", "internal/stats", "resp", "server/handler", "server/spec"},
@@ -86,7 +86,7 @@ var inside = map[string][]string{
 	"server/rulebook": {"engine", "internal/clock", "internal/decisionlog", "internal/stats", "limit", "resp", "rules", "server/cluster", "server/denials", "server/handler", "server/keys", "server/limits", "server/request", "server/spec", "server/users"},
 	"server/waiters":  {},
 	"server/table":    {"internal/glob", "internal/stats", "resp", "server/handler", "server/spec"},
-	"server/crossing": {"engine", "groups/across", "limit", "rules", "server/durable", "server/group"},
+	"server/crossing": {"engine", "groups/across", "limit", "resp", "rules", "server/durable", "server/group", "server/handler", "server/request"},
 	"server/limits":   {"engine", "hold", "internal/decisionlog", "limit", "resp", "rules", "server/denials", "server/handler", "server/keys", "server/request", "server/spec"},
 }
 

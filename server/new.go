@@ -104,7 +104,9 @@ func New(o Options) *Server {
 			return c != nil && c.Flags&flag != 0
 		}
 	}
-	srv.wide, srv.long = flagged(spec.Wide), flagged(spec.Long)
+	wide := flagged(spec.Wide)
+	srv.wide = func(name []byte) bool { return wide(name) || string(name) == partOf }
+	srv.long = flagged(spec.Long)
 	keep := func() error {
 		srv.parts.Denials.Store(denials.New(srv.set.RecentDenials.Get()))
 		return nil

@@ -414,7 +414,7 @@ func crossNow(c *call) {
 		return
 	}
 	s := c.client
-	w.Begin(&c.srv.crossings, kicks(s), s.conn.Wake)
+	w.Begin(&c.srv.crossings, kicks(s), farther(c, s.conn.Loop()), s.conn.Wake)
 	if w.Resume() {
 		w.reply(c)
 		return

@@ -258,6 +258,10 @@ func (s *session) executeOne(args [][]byte) {
 	c := &s.call
 	c.Args = args
 	if s.srv.several() {
+		if s.far != nil && string(args[0]) == partOf {
+			s.part(args)
+			return
+		}
 		if c.only = nil; s.far != nil && len(args) > 2 && string(args[0]) == onlyGroups {
 			c.only, args = args[1], args[2:]
 			c.Args = args

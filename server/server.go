@@ -155,6 +155,7 @@ type Server struct {
 	durable    *durable.Keeper // of group
 	leaderless forward.Leaderless
 	streams    forward.Streams        // for callers of Do
+	lines      forward.Lines          // for requests that ask several groups
 	misconf    atomic.Pointer[string] // the reply to commands refused under specialMisconf
 
 	stopping atomic.Bool

@@ -9,14 +9,10 @@ import (
 	"limitdb/engine"
 	"limitdb/groups/across"
 	"limitdb/limit"
-	"limitdb/rules"
 	"limitdb/server/durable"
 	"limitdb/server/group"
+	"limitdb/server/handler"
 )
-
-// listPrefix begins the keys of the lists of parts that have leases: what GiveBack finds them by. No namespace has an empty name, so they are no
-// lists of checks that hold.
-const listPrefix = rules.Prefix + "!\x00"
 
 // idBytes is how many random bytes the id of an attempt has: two are never the same.
 const idBytes = 15
@@ -24,9 +20,10 @@ const idBytes = 15
 // A Crossing is a request over several groups under way. One goroutine at a time calls its methods; groups answer from any.
 type Crossing struct {
 	whole  *engine.Together
-	each   Each
+	each   handler.Each
+	far    Far
 	sum    int64
-	parts  []part
+	parts  []asked
 	check  across.Check
 	id     []byte
 	result Result
@@ -49,100 +46,74 @@ type Result struct {
 	// At is the limit that denies, or that an error is about; -1: none.
 	At  int
 	Err error // of Failed
-	// Sum is what each group has returned, together.
+	// Sum is how many leases the groups have given back, together.
 	Sum int64
 }
 
-// Each is what a group does of a request by itself, in a step: see New. r has the part of the group.
-type Each func(t *engine.Txn, r *engine.Together) (n int64, err error)
+// Far sends a call, in words, to the node that leads a group, and returns false if it has sent nothing. Otherwise told is called once, from any goroutine,
+// with the reply, which it may not keep. If there is none, it is nil: refused says that the other node has begun nothing.
+type Far func(g *group.Group, words [][]byte, told func(reply []byte, refused bool)) (sent bool)
 
-// part is what is asked of one group.
-type part struct {
-	g     *group.Group
-	turn  uint64 // in which the group was asked to look; 0 for a server that decides in no turns
-	rows  []int  // the indexes of the part's limits
-	r     engine.Together
-	hold  engine.Hold
-	hard  [][]byte // the keys whose limits can deny
-	told  bool     // that the group's state is durable, after it has decided
-	at    int      // the limit at fault of an error
-	costs []int64
+// asked is a part, and what this node knows of it.
+type asked struct {
+	part
+	turn  uint64 // in which the group was asked last, if this node leads it; 0 for a server that decides in no turns
+	shown bool   // the last answer was of this node, and may not be durable
+	told  bool   // that the group's state is durable, after it has decided
+	at    int    // the limit at fault of an error
 }
 
 // told is an answer.
 type told struct {
-	part   int
-	call   across.Call
-	answer across.Answer
+	part int
+	call across.Call
+	answer
 }
 
 // New returns a request for r, whose keys are in several groups; of tells which. r and what it has stay as they are while the request is under way. r has
-// neither Hold nor Once. If each is not nil, every group does that with its part, whatever the others do, and nothing is decided.
-func New(r *engine.Together, each Each, of func(key []byte) *group.Group) *Crossing {
+// neither Hold nor Once. each is what every group does with its part.
+func New(r *engine.Together, each handler.Each, of func(key []byte) *group.Group) *Crossing {
 	x := &Crossing{whole: r, each: each}
 	clear(r.Blocks)
+	x.draw()
 	at := map[*group.Group]int{}
 	for i, key := range r.Keys {
 		g := of(key)
 		n, ok := at[g]
 		if !ok {
 			n = len(x.parts)
-			at[g], x.parts = n, append(x.parts, part{g: g})
+			at[g], x.parts = n, append(x.parts, asked{part: part{g: g, each: each}, at: -1})
 		}
-		x.parts[n].add(r, i)
+		p, lease := &x.parts[n], (*limit.Lease)(nil)
+		if r.Leases != nil {
+			lease = r.Leases[i]
+		}
+		p.rows = append(p.rows, i)
+		p.add(key, &r.Limits[i], r.Costs[i], r.Soft != nil && r.Soft[i], lease)
 	}
 	for i := range x.parts {
 		p := &x.parts[i]
-		n := len(p.rows)
-		p.r.CountDenied, p.r.Decisions, p.r.Free, p.r.Blocks = r.CountDenied, make([]limit.Decision, n), make([]limit.Decision, n), make([]engine.BlockOutcome, n)
+		p.r.CountDenied = r.CountDenied
+		if p.named(x.id); r.Free != nil {
+			p.r.Free = make([]limit.Decision, len(p.rows))
+		}
 	}
 	return x
 }
 
-// add adds the limit of a request at an index.
-func (p *part) add(r *engine.Together, i int) {
-	p.rows = append(p.rows, i)
-	p.r.Keys, p.r.Limits, p.r.Costs = append(p.r.Keys, r.Keys[i]), append(p.r.Limits, r.Limits[i]), append(p.r.Costs, r.Costs[i])
-	soft, lease := r.Soft != nil && r.Soft[i], (*limit.Lease)(nil)
-	if r.Leases != nil {
-		lease = r.Leases[i]
-	}
-	p.r.Soft, p.r.Leases = append(p.r.Soft, soft), append(p.r.Leases, lease)
-	note := []byte{0} // that of a lease is empty
-	cost := r.Costs[i]
-	if lease != nil {
-		note, cost = nil, lease.Weight
-	} else if !soft {
-		p.hard = append(p.hard, r.Keys[i])
-	}
-	p.hold.Notes, p.costs = append(p.hold.Notes, note), append(p.costs, cost)
-}
-
-// leases reports whether the part asks for leases.
-func (p *part) leases() bool {
-	for _, l := range p.r.Leases {
-		if l != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // Begin begins the request. Any goroutine may call wake, after which Resume is to be called. counts counts what becomes of the request. kicks has the
-// request ask for syncs, for a caller who does not do so after each call.
-func (x *Crossing) Begin(counts *across.Counters, kicks bool, wake func()) {
-	x.wake, x.kicks = wake, kicks
-	x.draw()
-	r := across.Request{Costs: make([]int64, len(x.whole.Keys)), Soft: x.whole.Soft, Looks: x.whole.Peek && x.each == nil, Each: x.each != nil}
+// request ask for syncs, for a caller who does not do so after each call. far reaches the groups that other nodes lead; nil: none can be reached.
+func (x *Crossing) Begin(counts *across.Counters, kicks bool, far Far, wake func()) {
+	x.wake, x.kicks, x.far = wake, kicks, far
+	each := x.each.How != handler.All
+	r := across.Request{Costs: make([]int64, len(x.whole.Keys)), Soft: x.whole.Soft, Looks: x.whole.Peek && !each, Each: each}
 	for i := range x.parts {
 		p := &x.parts[i]
 		r.Parts = append(r.Parts, across.Part{Rows: p.rows})
 		for j, row := range p.rows {
-			r.Costs[row] = p.costs[j]
-		}
-		p.hold.ID, p.hold.TTL = x.id, across.TTL
-		if p.leases() {
-			p.hold.List = append([]byte(listPrefix), x.id...)
+			if r.Costs[row] = p.r.Costs[j]; p.r.Leases[j] != nil {
+				r.Costs[row] = p.r.Leases[j].Weight
+			}
 		}
 	}
 	x.check.Begin(r, (*calls)(x), counts)
@@ -185,10 +156,30 @@ func (x *Crossing) Resume() (done bool) {
 
 // tell tells the check what a group has answered.
 func (x *Crossing) tell(t told) {
-	if o := t.answer.Outcome; t.call == across.Take && (o == across.Granted || o == across.Denied) {
-		x.parts[t.part].told = true
+	p := &x.parts[t.part]
+	if t.call != across.GiveBack {
+		if p.at = -1; t.at >= 0 {
+			p.at = p.rows[t.at]
+		}
 	}
-	x.check.Told(t.part, t.call, t.answer)
+	if o := t.Outcome; t.call == across.Take && (o == across.Granted || o == across.Denied) {
+		p.told = true
+		x.sum += t.sum
+		x.blocks(p, &t.answer)
+		for i := range t.Free { // of what the group has done by itself
+			x.whole.Free[p.rows[i]] = t.Free[i]
+		}
+	}
+	x.check.Told(t.part, t.call, t.Answer)
+}
+
+// blocks copies what blocks had to do with denials. One that only a look has seen has nothing to do with any.
+func (x *Crossing) blocks(p *asked, a *answer) {
+	for i, row := range p.rows {
+		if x.whole.Blocks != nil && a.Rows[i].Limited && p.r.Limits[i].Block > 0 {
+			x.whole.Blocks[row] = a.blocks[i]
+		}
+	}
 }
 
 // Result returns the result, after Resume has returned true.
@@ -218,7 +209,7 @@ func (x *Crossing) answer(t told) {
 	x.mu.Lock()
 	if x.over { // nothing is asked for any more
 		defer x.mu.Unlock()
-		x.check.Told(t.part, t.call, t.answer)
+		x.check.Told(t.part, t.call, t.Answer)
 		return
 	}
 	x.told = append(x.told, t)
@@ -231,138 +222,81 @@ func (x *Crossing) answer(t told) {
 type calls Crossing
 
 // leads notes the turn of the group, and reports whether this node leads it.
-func (p *part) leads() bool {
+func (p *asked) leads() bool {
 	turn, leads := p.g.Keeper.Leading()
-	p.turn = turn
-	return leads && p.g.Special.Load()&group.Following == 0
-}
-
-// step does something in the group's engine.
-func (p *part) step(keys [][]byte, fn func(t *engine.Txn) error) error {
-	return p.g.Engine.Load().UpdateAt(0, p.g.Now(), keys, fn)
-}
-
-// decide asks the engine for the part.
-func (p *part) decide() (a across.Answer) {
-	at := -1
-	err := p.step(p.r.Declares(), func(t *engine.Txn) (err error) {
-		at, err = t.Together(&p.r)
-		return err
-	})
-	switch {
-	case err == engine.ErrClosed:
-		return across.Answer{Outcome: across.Leaderless}
-	case err != nil:
-		p.at = -1
-		if at >= 0 {
-			p.at = p.rows[at]
-		}
-		return across.Answer{Outcome: across.Failed, Err: err}
-	case at >= 0:
-		return across.Answer{Outcome: across.Denied, Rows: p.r.Decisions}
+	if p.shown = leads && p.g.Special.Load()&group.Following == 0; p.shown {
+		p.turn = turn
 	}
-	return across.Answer{Outcome: across.Granted, Rows: p.r.Decisions, Free: p.r.Free}
+	return p.shown
 }
 
 // Look implements across.Groups.
 func (c *calls) Look(i int) {
-	p := &c.parts[i]
-	a := across.Answer{Outcome: across.Leaderless}
-	if p.leads() {
-		p.r.Peek, p.r.Hold = true, nil
-		a = p.decide()
-	}
-	c.check.Told(i, across.Look, a)
-}
-
-// blocks copies what blocks had to do with denials. One that only a look has seen has nothing to do with any.
-func (p *part) blocks(to *engine.Together) {
-	for i, row := range p.rows {
-		if to.Blocks != nil && p.r.Decisions[i].Limited && p.r.Limits[i].Block > 0 {
-			to.Blocks[row] = p.r.Blocks[i]
-		}
+	if p := &c.parts[i]; p.leads() {
+		(*Crossing)(c).tell(told{i, across.Look, p.carriesOut(across.Look)})
+	} else {
+		c.send(i, across.Look)
 	}
 }
 
-// Take implements across.Groups.
+// Take implements across.Groups. What this node has shown, it takes in the same turn.
 func (c *calls) Take(i int) {
 	p := &c.parts[i]
-	seen := p.turn
-	if !p.leads() || p.turn != seen && c.each == nil {
-		c.check.Told(i, across.Take, across.Answer{Outcome: across.Leaderless})
+	shown, turn := p.shown, p.turn
+	switch {
+	case !p.leads():
+		c.send(i, across.Take)
+		return
+	case shown && p.turn != turn:
+		(*Crossing)(c).tell(told{i, across.Take, failed(engine.ErrClosed, -1)})
 		return
 	}
-	var a across.Answer
-	if c.each != nil {
-		a = c.does(p)
+	a := p.carriesOut(across.Take)
+	if a.Outcome == across.Granted || a.Outcome == across.Denied {
+		c.await(told{i, across.Take, a})
 	} else {
-		p.r.Peek, p.r.Hold = false, &p.hold
-		a = p.decide()
+		(*Crossing)(c).tell(told{i, across.Take, a})
 	}
-	if a.Outcome != across.Granted && a.Outcome != across.Denied {
-		c.check.Told(i, across.Take, a)
-		return
-	}
-	p.blocks(c.whole)
-	c.await(i, across.Take, a)
-}
-
-// does has a group do its part by itself.
-func (c *calls) does(p *part) across.Answer {
-	n := int64(0)
-	err := p.step(p.r.Keys, func(t *engine.Txn) (err error) {
-		n, err = c.each(t, &p.r)
-		return err
-	})
-	switch p.at = -1; {
-	case err == engine.ErrClosed:
-		return across.Answer{Outcome: across.Leaderless}
-	case err != nil:
-		return across.Answer{Outcome: across.Failed, Err: err}
-	}
-	c.sum += n
-	return across.Answer{Outcome: across.Granted, Rows: p.r.Decisions}
 }
 
 // GiveBack implements across.Groups.
 func (c *calls) GiveBack(i int) {
 	p := &c.parts[i]
 	if !p.leads() {
-		c.check.Told(i, across.GiveBack, across.Answer{Outcome: across.Leaderless})
+		c.send(i, across.GiveBack)
 		return
 	}
-	keys := p.hard
-	if p.hold.List != nil {
-		keys = p.r.Declares()
+	if a := p.carriesOut(across.GiveBack); a.Outcome == across.Granted {
+		c.await(told{i, across.GiveBack, a})
+	} else {
+		(*Crossing)(c).tell(told{i, across.GiveBack, a})
 	}
-	err := p.step(keys, func(t *engine.Txn) (err error) {
-		if p.hold.List != nil {
-			_, err = engine.GiveUpList(t, p.hold.List, p.hold.ID)
-		} else {
-			_, err = engine.GiveUpAll(t, keys, p.hold.ID, make([]engine.Settlement, len(keys)))
-		}
-		return err
+}
+
+// send has the node that leads the group of a part carry out a call. Its answer is durable.
+func (c *calls) send(i int, call across.Call) {
+	x, p := (*Crossing)(c), &c.parts[i]
+	sent := c.far != nil && c.far(p.g, p.ask(call), func(reply []byte, refused bool) {
+		x.answer(told{i, call, p.reads(call, reply, refused)})
 	})
-	if err != nil {
-		c.check.Told(i, across.GiveBack, across.Answer{Outcome: across.Failed, Err: err})
-		return
+	if !sent {
+		x.tell(told{i, call, failed(engine.ErrClosed, -1)})
 	}
-	c.await(i, across.GiveBack, across.Answer{Outcome: across.Granted})
 }
 
 // await gives the answer of a group when it is durable.
-func (c *calls) await(i int, call across.Call, a across.Answer) {
-	x, k := (*Crossing)(c), &c.parts[i].g.Keeper
-	if k.Withholds() && k.Wait(c.parts[i].turn, func(err error) {
+func (c *calls) await(t told) {
+	x, p := (*Crossing)(c), &c.parts[t.part]
+	if k := &p.g.Keeper; k.Withholds() && k.Wait(p.turn, func(err error) {
 		if err != nil {
-			a = across.Answer{Outcome: across.Unknown}
+			t.answer = answer{Answer: across.Answer{Outcome: across.Unknown}, at: -1}
 		}
-		x.answer(told{i, call, a})
+		x.answer(t)
 	}) {
 		x.kick(k)
 		return
 	}
-	x.tell(told{i, call, a})
+	x.tell(t)
 }
 
 // Reply implements across.Groups.
@@ -375,7 +309,7 @@ func (c *calls) Reply(v across.Verdict) {
 		copy(c.whole.Decisions, c.check.Rows)
 	}
 	for i := range c.parts {
-		if p := &c.parts[i]; !p.told && v.Outcome <= across.Failed {
+		if p := &c.parts[i]; p.shown && !p.told && v.Outcome <= across.Failed {
 			c.owe(p)
 		}
 	}
@@ -392,7 +326,7 @@ func (x *Crossing) kick(k *durable.Keeper) {
 }
 
 // owe has the reply wait until what a group has shown is durable.
-func (c *calls) owe(p *part) {
+func (c *calls) owe(p *asked) {
 	k := &p.g.Keeper
 	if k.AckLeader.Load() || !k.Withholds() {
 		return

@@ -29,11 +29,10 @@ type Asks interface {
 // Crosses is a Prepared whose keys may be in several groups, each of which does its part.
 type Crosses interface {
 	Prepared
-	// Cross returns what is asked for, or the text of the error if that needs all its keys in one group. If each is not nil, every group does that with its
-	// part, whatever the others do.
-	Cross() (r *engine.Together, each func(t *engine.Txn, r *engine.Together) (n int64, err error), text string)
-	// Crossed replies with the decisions, which the request has. at is the limit that denies, or that err is about; -1: none. sum is what
-	// the groups have returned for each, together.
+	// Cross returns what is asked for, and what every group does with its part, or the text of the error if that needs all its keys in one group.
+	Cross() (r *engine.Together, each Each, text string)
+	// Crossed replies with the decisions, which the request has. at is the limit that denies, or that err is about; -1: none. sum is how
+	// many leases the groups have given back, together.
 	Crossed(c *Call, at int, sum int64, err error)
 }
 

@@ -90,7 +90,7 @@ func settleNow(c *call, p *request.Plan, key []byte) {
 func replySettled(c *call, p *request.Plan, keys handler.Keyspace, key []byte, s *engine.Settlement, err error) {
 	switch {
 	case err != nil:
-		c.Fail(errorText(keys, err, key, s.Limit.Algorithm.Kind()))
+		c.Fail(ErrorText(keys, err, key, s.Limit.Algorithm.Kind()))
 	case p.Op == request.Commit:
 		c.Array(5)
 		FiveSettled(c, s)
@@ -318,5 +318,5 @@ func planError(keys handler.Keyspace, p *request.Plan, key []byte, err error) st
 	case p.Style == request.AsCell && !errors.Is(err, engine.ErrWrongType) && !errors.Is(err, engine.ErrOOM): // these have the server's texts
 		return request.CellError(err)
 	}
-	return errorText(keys, err, key, p.Limit.Algorithm.Kind())
+	return ErrorText(keys, err, key, p.Limit.Algorithm.Kind())
 }

@@ -57,14 +57,14 @@ func inPart(c *call, d *limit.Decision, partial bool, granted int64) {
 // failed replies with an error of the engine on key, and reports whether there was one. wants is the kind of state that is needed.
 func failed(c *call, keys handler.Keyspace, err error, key []byte, wants limit.Kind) bool {
 	if err != nil {
-		c.Fail(errorText(keys, err, key, wants))
+		c.Fail(ErrorText(keys, err, key, wants))
 	}
 	return err != nil
 }
 
-// errorText is request.ErrorText for an error on key. For a wrong type, it names the kind of state that the key holds and
+// ErrorText is request.ErrorText for an error on key. For a wrong type, it names the kind of state that the key holds and
 // the kind that wants needs.
-func errorText(keys handler.Keyspace, err error, key []byte, wants limit.Kind) string {
+func ErrorText(keys handler.Keyspace, err error, key []byte, wants limit.Kind) string {
 	if !errors.Is(err, engine.ErrWrongType) {
 		return request.ErrorText(err)
 	}

@@ -123,14 +123,14 @@ func takeAll(c *call, t *txn) {
 }
 
 // Cross implements handler.Crosses.
-func (a *together) Cross() (r *engine.Together, each func(*engine.Txn, *engine.Together) (int64, error), text string) {
+func (a *together) Cross() (r *engine.Together, each handler.Each, text string) {
 	switch {
 	case a.r.Once != nil:
 		text = handler.ErrOneSlot("ONCE")
 	case a.r.Hold != nil:
 		text = handler.ErrOneSlot("RL.HOLDALL")
 	}
-	return &a.r, nil, text
+	return &a.r, handler.Each{}, text
 }
 
 // Crossed implements handler.Crosses.
@@ -180,5 +180,5 @@ func takeAllError(keys handler.Keyspace, err error, at int, r *engine.Together) 
 	case err == engine.ErrDuplicate:
 		return "ERR a key is given twice: " + resp.Quote(r.Keys[at])
 	}
-	return errorText(keys, err, r.Keys[at], r.Limits[at].Algorithm.Kind()) + ": " + resp.Quote(r.Keys[at])
+	return ErrorText(keys, err, r.Keys[at], r.Limits[at].Algorithm.Kind()) + ": " + resp.Quote(r.Keys[at])
 }

@@ -13,9 +13,18 @@ import (
 // ErrCostNegative is the reply to a COST below 0.
 const ErrCostNegative = "ERR COST is negative"
 
-// ErrorText returns the reply for an error of package limit or engine.
+// A Told is the error that another node has replied with.
+type Told string
+
+// Error implements error.
+func (t Told) Error() string { return string(t) }
+
+// ErrorText returns the reply for an error of package limit or engine, or for a Told.
 func ErrorText(err error) string {
+	var told Told
 	switch {
+	case errors.As(err, &told):
+		return string(told)
 	case errors.Is(err, engine.ErrWrongType):
 		return spec.ErrWrongType
 	case errors.Is(err, engine.ErrOOM):

@@ -205,12 +205,12 @@ func (k *check) again() bool {
 }
 
 // Cross implements handler.Crosses.
-func (k *check) Cross() (r *engine.Together, each func(*engine.Txn, *engine.Together) (int64, error), text string) {
+func (k *check) Cross() (r *engine.Together, each handler.Each, text string) {
 	switch {
 	case k.how == releases:
-		each = func(t *engine.Txn, r *engine.Together) (int64, error) { return releaseIn(t, r, k.leases.id) }
+		each = handler.Each{How: handler.Releases, ID: k.leases.id}
 	case k.how == refunds:
-		each = func(t *engine.Txn, r *engine.Together) (int64, error) { return 0, t.RefundAll(r) }
+		each.How = handler.Refunds
 	case k.all.Hold != nil:
 		text = handler.ErrOneSlot("HOLD")
 	case k.all.Once != nil:

@@ -1,7 +1,6 @@
 package rulebook
 
 import (
-	"bytes"
 	"slices"
 
 	"limitdb/engine"
@@ -12,32 +11,27 @@ import (
 // A request whose descriptors have limits in several groups. Each group decides on its own, one after the other, unless the domain takes from all or none.
 
 // Cross implements handler.Crosses.
-func (e *byTree) Cross() (r *engine.Together, each func(*engine.Txn, *engine.Together) (int64, error), text string) {
+func (e *byTree) Cross() (r *engine.Together, each handler.Each, text string) {
 	if e.domain.AllOrNone() {
 		for i := range e.Matches {
 			if m := &e.Matches[i]; m.Negative && m.Limit != nil {
-				return nil, nil, handler.ErrOneSlot("giving back in a domain with all_or_none")
+				return nil, each, handler.ErrOneSlot("giving back in a domain with all_or_none")
 			}
 		}
-		return &e.all, nil, ""
+		return &e.all, each, ""
 	}
+	r = &e.single
 	n := len(e.keys)
-	r = &engine.Together{Keys: e.keys, Limits: make([]limit.Limit, n), Costs: make([]int64, n), Decisions: make([]limit.Decision, n)}
-	return r, e.decideIn, ""
-}
-
-// decideIn decides on the descriptors whose keys r has.
-func (e *byTree) decideIn(t *engine.Txn, r *engine.Together) (int64, error) {
+	*r = engine.Together{Keys: e.keys, Decisions: make([]limit.Decision, n)}
+	if e.book.Parts.Settings.EnvoyMetrics.Get() {
+		r.Free = make([]limit.Decision, n)
+	}
 	for i := range e.Matches {
-		m := &e.Matches[i]
-		if m.Limit == nil || !slices.ContainsFunc(r.Keys, func(key []byte) bool { return bytes.Equal(key, m.Key) }) {
-			continue
-		}
-		if err := e.one(t, i, false); err != nil {
-			return 0, err
+		if m := &e.Matches[i]; m.Limit != nil {
+			r.Limits, r.Costs, r.Soft = append(r.Limits, *m.Limit), append(r.Costs, m.Cost), append(r.Soft, m.Negative)
 		}
 	}
-	return 0, nil
+	return r, handler.Each{How: handler.Singly}, ""
 }
 
 // Crossed implements handler.Crosses.
@@ -49,9 +43,18 @@ func (e *byTree) Crossed(c *call, at int, _ int64, err error) {
 		c.Fail(inDescriptor(errorText(err, nil), max(0, slices.Index(e.part, at))))
 		return
 	}
+	next := 0
 	for i := range e.Matches {
-		if e.domain.AllOrNone() && e.part[i] >= 0 {
-			e.ds[i], e.left[i] = e.all.Decisions[e.part[i]], 0
+		switch e.left[i] = 0; {
+		case e.domain.AllOrNone():
+			if e.part[i] >= 0 {
+				e.ds[i] = e.all.Decisions[e.part[i]]
+			}
+		case e.Matches[i].Limit != nil:
+			if e.ds[i] = e.single.Decisions[next]; e.single.Free != nil {
+				e.left[i] = e.single.Free[next].Remaining
+			}
+			next++
 		}
 		e.told[i] = e.Matches[i].Status(&e.ds[i], c.Now)
 		e.replies[i] = e.status(i)

@@ -26,7 +26,9 @@ type byTree struct {
 	told    []rules.Status   // of Matches
 	left    []int64          // before the decisions, where that is known and asked for; else 0
 	replies []status
+	before  limit.Decision
 	metric  []byte // room for a name
+	single  engine.Together // of limits in several groups
 
 	// Of a domain whose limits take together or not at all:
 	all  engine.Together
@@ -104,7 +106,7 @@ func (e *byTree) Free() {
 	}
 	e.Reset()
 	clear(e.replies)
-	e.domain, e.figures, e.all.Decisions = nil, nil, nil
+	e.domain, e.figures, e.all.Decisions, e.single = nil, nil, nil, engine.Together{}
 	if cap(e.metric) > keptName {
 		e.metric = nil
 	}
@@ -160,17 +162,13 @@ func (e *byTree) one(t *engine.Txn, i int, denied bool) (err error) {
 		*d = e.all.Decisions[e.part[i]]
 	case m.Negative && denied:
 		err = t.Peek(m.Key, m.Limit, 0, d)
-	case m.Negative:
-		err = t.Refund(m.Key, m.Limit, m.Cost, d)
 	default:
-		// One hit is over the limit or is not; of several, some may be.
-		if m.Cost > 1 && m.Limit.CountDenied && e.book.Parts.Settings.EnvoyMetrics.Get() {
-			if err = t.Peek(m.Key, m.Limit, 0, d); err != nil {
-				return err
-			}
-			e.left[i] = d.Remaining
+		var before *limit.Decision
+		if e.before = (limit.Decision{}); e.book.Parts.Settings.EnvoyMetrics.Get() {
+			before = &e.before
 		}
-		_, err = t.Take(m.Key, &engine.Request{Limit: *m.Limit, Cost: m.Cost}, d)
+		err = handler.Single(t, m.Key, m.Limit, m.Cost, m.Negative, d, before)
+		e.left[i] = e.before.Remaining
 	}
 	return err
 }

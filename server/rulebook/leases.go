@@ -3,13 +3,12 @@ package rulebook
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"slices"
 
-	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/handler"
 	"limitdb/server/request"
 )
 
@@ -100,26 +99,6 @@ func (k *check) chargeRelease() {
 
 // release gives the leases back, and keeps how many there were. Those that are over, or have been given back, are no error.
 func (k *check) release(t *txn) (err error) {
-	k.released, err = releaseIn(t.Txn, &k.all, k.leases.id)
+	k.released, err = handler.Each{How: handler.Releases, ID: k.leases.id}.Do(t.Txn, &k.all)
 	return err
-}
-
-// releaseIn gives the leases of r's keys with an id back, and returns how many there were.
-func releaseIn(t *engine.Txn, r *engine.Together, id []byte) (n int64, err error) {
-	for _, key := range r.Keys {
-		err := t.Step(key, limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
-			next, _, err := limit.ReleaseLease(id, state, now, dst)
-			if errors.Is(err, limit.ErrNoLease) {
-				return nil, nil
-			}
-			if err == nil {
-				n++
-			}
-			return next, err
-		})
-		if err != nil {
-			return 0, err
-		}
-	}
-	return n, nil
 }
