@@ -61,6 +61,17 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"part-told-before-it-is-durable", "crossing/crossing.go", "	if k.Withholds() && k.Wait(c.parts", "	if false && k.Wait(c.parts", "TestUnknown"},
 		{"look-told-before-it-is-durable", "crossing/crossing.go", "	if k.AckLeader.Load() || !k.Withholds() {\n", "	if k.AckLeader.Load() || k.Withholds() {\n", "TestDeniedLate"},
 		{"part-taken-in-another-turn", "crossing/crossing.go", "p.turn != seen && c.each == nil {", "seen == 0 {", "TestLeaderless"},
-		{"lease-of-a-part-not-given-back", "crossing/crossing.go", "		if p.leases() {\n", "		if false {\n", "TestDeniedLate"},
+		{"lease-of-a-part-not-given-back", "crossing/part.go", "		if l != nil {\n", "		if false {\n", "TestDeniedLate"},
+		{"part-without-rights", "part.go", "	text = c.refusal(byItself, special)\n", "	text = \"\"\n", "TestPartsAreOfNodes"},
+		{"part-of-any-namespace", "part.go", "!ok || !bytes.HasPrefix(name, callers)", "!ok", "TestPartsAreOfNodes"},
+		{"client-knows-parts", "run.go", "		if s.far != nil && string(args[0]) == partOf {\n", "		if string(args[0]) == partOf {\n", "TestPartsAreOfNodes"},
+		{"following-node-decides-a-part", "part.go", "	case special&specialFollowing != 0:\n", "	case false:\n", "TestSeveralNodesAreLost"},
+		{"part-told-at-once", "part.go", "	s.tell(&c.cmd.Command, mark)\n", "	_ = mark\n", "TestSeveralNodesAreDurable"},
+		{"part-told-with-ack-leader", "part.go", "c.Failed, c.Quorum, c.Durable = false, p.Lasts(), false", "c.Failed, c.Quorum, c.Durable = false, false, false", "TestSeveralNodesAreDurable"},
+		{"lost-part-told-as-refused", "forward/lines.go", "cause == uplink.Refused && !begun", "!begun", "TestSeveralNodesAreLost"},
+		{"lost-part-taken-as-refused", "crossing/wire.go", "	if refused {\n", "	if refused || reply == nil {\n", "./crossing TestNothingIsExceededOrLeftAfar"},
+		{"part-not-given-back-afar", "crossing/crossing.go", "		c.send(i, across.GiveBack)\n", "		(*Crossing)(c).tell(told{i, across.GiveBack, failed(engine.ErrClosed, -1)})\n", "TestSeveralNodesAreLost"},
+		{"part-not-held-afar", "crossing/wire.go", "	a := p.carriesOut(p.call)\n", "	p.named([]byte{byte(len(b))})\n	a := p.carriesOut(p.call)\n", "./crossing TestNothingIsExceededOrLeftAfar"},
+		{"soft-limit-denies-afar", "crossing/wire.go", "flags&isSoft != 0, lease)", "false, lease)", "./crossing TestCallsAreRead"},
 	})
 }

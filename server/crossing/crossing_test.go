@@ -18,17 +18,21 @@ import (
 
 const start = 1_600_000_000_000_000_000
 
-// still is a clock that stands still.
-type still struct{ group.Clock }
+// still is a clock that stands still, unless a test moves it.
+type still struct {
+	group.Clock
+	now int64
+}
 
-func (still) Now() int64 { return start }
+func (s *still) Now() int64 { return s.now }
 
 // node has some groups, each with what keeps its state.
 type node struct {
-	t      *testing.T
+	t      testing.TB
 	groups []*group.Group
 	keeps  []*keeps
 	counts across.Counters
+	clock  *still
 }
 
 // keeps keeps the state of a group. It says that it is durable when a test wants it to.
@@ -68,12 +72,12 @@ func (k *keeps) end(err error) {
 	}
 }
 
-func newNode(t *testing.T, n int) *node {
-	d := &node{t: t}
+func newNode(t testing.TB, n int) *node {
+	d := &node{t: t, clock: &still{now: start}}
 	for range n {
 		k := &keeps{turn: 1}
 		d.keeps = append(d.keeps, k)
-		d.groups = append(d.groups, group.New(engine.New(engine.Options{Seed: 1, Shards: 2}), still{}, k.source(), nil))
+		d.groups = append(d.groups, group.New(engine.New(engine.Options{Seed: 1, Shards: 2}), d.clock, k.source(), nil))
 	}
 	return d
 }

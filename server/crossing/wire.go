@@ -58,10 +58,11 @@ func (p *part) ask(call across.Call) (words [][]byte) {
 		head[2] |= countsDenied
 	}
 	id := p.hold.ID
-	if p.each.How != handler.All {
-		if id = p.each.ID; p.r.Free != nil {
-			head[2] |= peeksFirst
-		}
+	switch {
+	case p.each.How == handler.Releases:
+		id = p.each.ID
+	case p.each.How == handler.Singly && p.r.Free != nil:
+		head[2] |= peeksFirst
 	}
 	words = append(words, append(head, id...))
 	for i, key := range p.r.Keys {
@@ -109,7 +110,7 @@ func Parse(words [][]byte, zones *limit.Zones) (*Part, error) {
 	each := p.each.How != handler.All
 	switch {
 	case p.call > across.GiveBack, !p.each.How.Valid(), head[2] > countsDenied|peeksFirst, len(id) > limit.MaxLeaseID,
-		each && p.call != across.Take, !each && head[2]&peeksFirst != 0, len(id) == 0 && (!each || p.each.How == handler.Releases):
+		each && p.call != across.Take, p.each.How != handler.Singly && head[2]&peeksFirst != 0, len(id) == 0:
 		return nil, errBytes
 	}
 	p.r.CountDenied, p.each.ID = head[2]&countsDenied != 0, id
@@ -146,10 +147,8 @@ func (p *Part) parseLimit(key, b, id []byte, zones *limit.Zones) error {
 		if len(b) > 0 {
 			return errBytes
 		}
-		if p.each.How == handler.All {
-			if err := lease.Validate(); err != nil {
-				return err
-			}
+		if err := lease.Validate(); err != nil {
+			return err
 		}
 	case p.each.How == handler.Releases:
 		if len(b) > 0 {

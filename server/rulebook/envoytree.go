@@ -27,7 +27,7 @@ type byTree struct {
 	left    []int64          // before the decisions, where that is known and asked for; else 0
 	replies []status
 	before  limit.Decision
-	metric  []byte // room for a name
+	metric  []byte          // room for a name
 	single  engine.Together // of limits in several groups
 
 	// Of a domain whose limits take together or not at all:
