@@ -405,3 +405,40 @@ func (ts *testServer) callerIn(number int, namespace string) string {
 		}
 	}
 }
+
+// A pause holds back what other nodes ask for, but not what they give back.
+func TestPauseHoldsParts(t *testing.T) {
+	n := newGroupNodes(t)
+	c, other := n.nodes[0].client(), n.nodes[1].client()
+	k2 := n.key(2)
+	take := "RL.TAKEALL 2 " + k2 + " " + n.key(3) + " FIXED 9/h FIRST FIXED 9/h FIRST\r\n"
+	left := func() int64 { return limitLeft(t, n.nodes[1].every[2].Engine.Load(), n.nodes[1].clock.Now(), k2) }
+	other.do("CLIENT", "PAUSE", "10000", "WRITE")
+	c.conn.take()
+	c.s.Data([]byte(take))
+	c.until(func() bool { return n.nodes[1].pause.Held.Len() == 1 })
+	if left() != 9 {
+		t.Error("it was taken")
+	}
+	other.do("CLIENT", "UNPAUSE")
+	if got := c.receive(1)[0]; !strings.HasPrefix(got, "[0 -1 [0 9 8 ") {
+		t.Error(got)
+	}
+	p := n.kept[2][3]
+	p.holds.Store(true)
+	c.conn.take()
+	c.s.Data([]byte(take))
+	n.ends(c, 2, 3, nil)
+	c.until(p.owes)
+	c.until(func() bool { return left() == 7 })
+	other.do("CLIENT", "PAUSE", "10000", "WRITE")
+	p.holds.Store(false)
+	p.endWaits(errors.New("lost"))
+	if got := c.receive(1)[0]; got != "-"+errUnknownOutcome {
+		t.Error(got)
+	}
+	c.until(func() bool { return n.nodes[0].crossings.GivenBack.Load() == 2 })
+	if left() != 8 {
+		t.Errorf("%d are left", left())
+	}
+}

@@ -59,7 +59,7 @@ func (s *session) part(args [][]byte) {
 		s.stripe.Reject(c.cmd.ID)
 		c.Out = crossing.AppendFailed(c.Out, -1, text)
 		return
-	case special&specialPause != 0 && c.held():
+	case special&specialPause != 0 && c.held() && !p.GivesBack():
 		s.holdBack(args)
 		return
 	case special&specialFollowing != 0:

@@ -96,6 +96,9 @@ type Part struct {
 // Keys returns the keys of the part's limits, one or more.
 func (p *Part) Keys() [][]byte { return p.r.Keys }
 
+// GivesBack reports whether the call is to give back what was taken.
+func (p *Part) GivesBack() bool { return p.call == across.GiveBack }
+
 // Lasts reports whether the answer must be durable whatever the settings say: what it tells of is taken, or given back.
 func (p *Part) Lasts() bool { return p.call != across.Look }
 
