@@ -259,7 +259,7 @@ func (s *session) executeOne(args [][]byte) {
 	c.Args = args
 	if s.srv.several() {
 		if s.far != nil && string(args[0]) == partOf {
-			s.part(args)
+			carryOutPart(s, args)
 			return
 		}
 		if c.only = nil; s.far != nil && len(args) > 2 && string(args[0]) == onlyGroups {

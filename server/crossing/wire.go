@@ -41,7 +41,7 @@ const (
 
 const (
 	isLimited  byte = 1
-	blockShift      = 1
+	blockShift int  = 1
 )
 
 const crlf = "\r\n"
