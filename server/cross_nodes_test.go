@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"limitdb/engine"
 	"limitdb/internal/stats"
@@ -158,22 +156,6 @@ namespaces:
 	}
 	if want := ts.rules.EnvoyLimits(); !maps.Equal(got, want) || len(want) == 0 {
 		t.Errorf("%v\nin one group %v", got, want)
-	}
-}
-
-// until runs a client's session until something is so.
-func (c *testClient) until(so func() bool) {
-	c.t.Helper()
-	late := time.After(time.Minute)
-	for !so() {
-		select {
-		case <-c.conn.woken:
-			c.s.Resume()
-		case <-late:
-			c.t.Fatal("it does not come")
-		default:
-			runtime.Gosched()
-		}
 	}
 }
 
