@@ -36,26 +36,10 @@ func TestGroupsClients(t *testing.T) {
 	const groups, spread = 4, 20
 	python := script("/usr/bin/python3", "import redis", "-c", "-")(t)[:1]
 	cli, bench := need(t, "redis-cli"), need(t, "redis-benchmark")
-	bin := plainBinary(t)
-	var nodes []*raftNode
+	nodes := startGroups(t, groups, 3)
 	var addrs []string
-	for i := range 3 {
-		n := &raftNode{id: fmt.Sprint("n", i+1), raft: "127.0.0.1:" + freePort(t), bin: bin}
-		n.args = slices.Concat([]string{"--raft-addr", n.raft, "--raft-id", n.id}, timeouts(patience))
-		if i == 0 {
-			n.args = append(n.args, "--raft-bootstrap", "yes", "--raft-groups", fmt.Sprint(groups))
-		} else {
-			n.args = append(n.args, "--raft-join", nodes[0].Addr)
-		}
-		n.begin(t, t.TempDir())
-		nodes, addrs = append(nodes, n), append(addrs, n.Addr)
-		eventually(t, n.id+" is ready", func() bool { return get("http://"+n.HTTPAddr+"/readyz") != "" })
-		if i == 0 {
-			groupsAre(t, n, groups, 1, n)
-		}
-	}
 	for _, n := range nodes {
-		groupsAre(t, n, groups, 3, nodes...)
+		addrs = append(addrs, n.Addr)
 	}
 
 	ctx, stop := context.Background(), make(chan struct{})

@@ -72,6 +72,30 @@ func groupsRest(t *testing.T, at *raftNode, groups, replicas int, even bool, nod
 	})
 }
 
+// startGroups starts size nodes of a cluster of several groups, all with args, and waits until all groups are at rest.
+func startGroups(t *testing.T, groups, size int, args ...string) (nodes []*raftNode) {
+	t.Helper()
+	for i := range size {
+		n := &raftNode{id: fmt.Sprint("n", i+1), raft: "127.0.0.1:" + freePort(t)}
+		n.args = slices.Concat([]string{"--raft-addr", n.raft, "--raft-id", n.id}, timeouts(patience), args)
+		if i == 0 {
+			n.args = append(n.args, "--raft-bootstrap", "yes", "--raft-groups", fmt.Sprint(groups))
+		} else {
+			n.args = append(n.args, "--raft-join", nodes[0].Addr)
+		}
+		n.begin(t, t.TempDir())
+		nodes = append(nodes, n)
+		eventually(t, n.id+" is ready", func() bool { return get("http://"+n.HTTPAddr+"/readyz") != "" })
+		if i == 0 {
+			groupsAre(t, n, groups, 1, n)
+		}
+	}
+	for _, n := range nodes {
+		groupsAre(t, n, groups, min(3, size), nodes...)
+	}
+	return nodes
+}
+
 // A cluster of several groups: its nodes learn from one another how many there are, every group is led somewhere, and replicas and leaders spread
 // over the nodes. A node that is lost and comes back, one that joins, one that is drained and removed, and a restart of all leave every group whole.
 func TestGroups(t *testing.T) {
