@@ -86,7 +86,7 @@ var inside = map[string][]string{
 	"server/rulebook": {"engine", "internal/clock", "internal/decisionlog", "internal/stats", "limit", "resp", "rules", "server/cluster", "server/denials", "server/handler", "server/keys", "server/limits", "server/request", "server/spec", "server/users"},
 	"server/waiters":  {},
 	"server/table":    {"internal/glob", "internal/stats", "resp", "server/handler", "server/spec"},
-	"server/crossing": {"engine", "groups/across", "limit", "resp", "rules", "server/durable", "server/group", "server/handler", "server/request"},
+	"server/crossing": {"engine", "groups/across", "limit", "resp", "rules", "server/durable", "server/group", "server/handler", "server/request", "server/waiters"},
 	"server/limits":   {"engine", "hold", "internal/decisionlog", "limit", "resp", "rules", "server/denials", "server/handler", "server/keys", "server/request", "server/spec"},
 }
 

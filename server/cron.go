@@ -45,6 +45,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.pause.Expire(now)
 			srv.auth.Delayed.Release(now)
 			srv.leaderless.Wake()
+			srv.returns.Again()
 			srv.rates.Sample(now, srv.counts.Traffic())
 			srv.rules.Look(now)
 			srv.history.Look(now)

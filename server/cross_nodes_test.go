@@ -229,9 +229,24 @@ func TestSeveralNodesAreLost(t *testing.T) {
 			t.Errorf("%s: something is left", what)
 		}
 	}
+	waits := func() {
+		t.Helper()
+		c.conn.take()
+		c.s.Data([]byte(take))
+		c.until(func() bool { return n.nodes[0].leaderless.Len() == 1 })
+	}
+	inVain := func() {
+		t.Helper()
+		waits()
+		n.nodes[0].clock.Advance(leaderWait)
+		n.nodes[0].LeaderChanged()
+		if got := c.receive(1)[0]; got != "-"+spec.ErrNoLeader || n.nodes[0].leaderless.Len() > 0 {
+			t.Errorf("%s, or it still waits", got)
+		}
+	}
 	g := n.nodes[1].every[2]
 	g.Follow() // others do not know it
-	c.gets(take, "-"+spec.ErrNoLeader)
+	inVain()
 	g.Set(specialFollowing, false)
 	whole("a node that follows", 0)
 
@@ -239,12 +254,12 @@ func TestSeveralNodesAreLost(t *testing.T) {
 	closed := engine.New(engine.Options{Seed: 9})
 	closed.Close()
 	g.Engine.Store(closed)
-	c.gets(take, "-"+spec.ErrNoLeader)
+	inVain()
 	g.Engine.Store(e)
 	whole("a closed engine", 0)
 
 	link := n.links[0][1].Swap(nil)
-	c.gets(take, "-"+spec.ErrNoLeader)
+	inVain()
 	n.links[0][1].Store(link)
 	whole("no uplink", 0)
 
@@ -256,6 +271,9 @@ func TestSeveralNodesAreLost(t *testing.T) {
 	g.Follow()
 	p.holds.Store(false)
 	p.endWaits(nil) // what it has seen
+	c.until(func() bool { return n.nodes[0].leaderless.Len() == 1 })
+	n.nodes[0].clock.Advance(leaderWait)
+	n.nodes[0].LeaderChanged()
 	if got := c.receive(1)[0]; got != "-"+errUnknownOutcome {
 		t.Error(got)
 	}
@@ -268,12 +286,26 @@ func TestSeveralNodesAreLost(t *testing.T) {
 	n.ends(c, 1, 2, nil)
 	c.until(p.owes)
 	p.holds.Store(false)
-	n.connect(0, 1)
 	link.Close()
 	if got := c.receive(1)[0]; got != "-"+errUnknownOutcome {
 		t.Error(got)
 	}
+	c.until(func() bool { return counts.GivenBack.Load() == 4 && n.nodes[0].returns.Len() == 1 })
+	n.nodes[0].returns.Again() // as the housekeeper does
+	if n.nodes[0].returns.Len() != 1 {
+		t.Error("it is not tried again")
+	}
+	n.connect(0, 1)
+	n.nodes[0].returns.Again()
 	whole("a lost uplink", 5)
+
+	g.Follow()
+	waits()
+	g.Set(specialFollowing, false)
+	n.nodes[0].LeaderChanged()
+	if got := c.receive(1)[0]; !strings.HasPrefix(got, "[0 -1 [0 9 8 ") || n.nodes[0].leaderless.Len() > 0 {
+		t.Errorf("%s, or it still waits", got)
+	}
 
 	if out, err := n.nodes[0].Do(context.Background(), toBytes(strings.Fields(take))...); err != nil || !strings.HasPrefix(string(out), "*5\r\n:0\r\n") {
 		t.Errorf("%q, %v", out, err)

@@ -342,7 +342,7 @@ func crossHTTP(c *httpCall) {
 		return
 	}
 	c.woken = make(chan struct{}, 1)
-	w.Begin(&c.srv.crossings, true, farther(&c.call, -1), func() {
+	w.Begin(waysOf(&c.call, -1, true), func() {
 		select {
 		case c.woken <- struct{}{}:
 		default:

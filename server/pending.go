@@ -424,7 +424,7 @@ func crossNow(c *call) {
 		return
 	}
 	s := c.client
-	w.Begin(&c.srv.crossings, kicks(s), farther(c, s.conn.Loop()), s.conn.Wake)
+	w.Begin(waysOf(c, s.conn.Loop(), kicks(s)), s.conn.Wake)
 	if w.Resume() {
 		w.reply(c)
 		return
@@ -478,6 +478,15 @@ func (w *crossed) reply(c *call) {
 const partOf = "\x00part"
 
 const errPart = "ERR these are not the words of another node of this version"
+
+// waysOf returns how the request of a call reaches groups, from an event loop. kicks has it ask for syncs.
+func waysOf(c *call, loop int, kicks bool) crossing.Ways {
+	srv := c.srv
+	return crossing.Ways{
+		Counts: &srv.crossings, Now: srv.clock.Now, Kicks: kicks, Far: farther(c, loop),
+		Leaderless: &srv.leaderless, Patience: int64(leaderWait), Returns: &srv.returns,
+	}
+}
 
 // farther returns what sends parts of the call's request to other nodes, over the uplinks of an event loop. All requests of a user share their streams.
 func farther(c *call, loop int) crossing.Far {

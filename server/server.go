@@ -24,6 +24,7 @@ import (
 	"limitdb/server/backups"
 	"limitdb/server/clients"
 	"limitdb/server/cluster"
+	"limitdb/server/crossing"
 	"limitdb/server/durable"
 	"limitdb/server/forward"
 	"limitdb/server/group"
@@ -130,7 +131,8 @@ type Server struct {
 	table                   *commands
 	counts                  *stats.Counters
 	counters                counters
-	crossings               across.Counters // of requests that ask several groups
+	crossings               across.Counters  // of requests that ask several groups
+	returns                 crossing.Returns // what they have not given back yet
 	slowlog                 slowlog.Log
 	latency                 latency.Monitor
 	history                 history.History

@@ -19,6 +19,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"granted-given-back", "across.go", "	if v.Outcome != Granted && !c.each {\n", "	if !c.each {\n", run},
 		{"grant-though-one-has-denied", "across.go", "		case Denied:\n			c.end(Verdict{Outcome: Denied})\n			return\n", "		case Denied:\n", run},
 		{"taken-though-others-deny", "across.go", "func(p *Part) bool { return p.looked == Denied }", "func(*Part) bool { return true }", "TestSameAsOneGroup"},
+		{"cancel-that-overtakes-its-take", "../../engine/hold.go", "	case !known:\n		if as == hold.Committed {\n			return ErrNoHold\n		}\n", "	case !known:\n		if as == hold.Committed {\n			return ErrNoHold\n		}\n		if !dry {\n			return nil\n		}\n", "./" + run},
 		{"what-is-left-not-counted", "across.go", "		c.counts.Left.Add(1)\n", "", run},
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"limitdb/server/durable"
 	"limitdb/server/group"
 	"limitdb/server/handler"
+	"limitdb/server/waiters"
 )
 
 // idBytes is how many random bytes the id of an attempt has: two are never the same.
@@ -21,17 +22,20 @@ const idBytes = 15
 type Crossing struct {
 	whole  *engine.Together
 	each   handler.Each
-	far    Far
+	ways   Ways
 	sum    int64
 	parts  []asked
 	check  across.Check
 	id     []byte
 	result Result
 
-	kicks bool // syncs are asked for
+	since   int64 // when a group had no leader; 0: none was without
+	waiting int   // parts whose groups have none
+	replied bool
 
 	mu    sync.Mutex // guards what follows
 	wake  func()
+	looks bool   // there may be a leader now
 	told  []told // answers that have not been looked at
 	owed  int    // groups whose state the reply reveals, and which have not said that it is durable
 	ready bool   // there is a result, but for what is owed
@@ -54,13 +58,37 @@ type Result struct {
 // with the reply, which it may not keep. If there is none, it is nil: refused says that the other node has begun nothing.
 type Far func(g *group.Group, words [][]byte, told func(reply []byte, refused bool)) (sent bool)
 
+// Ways are how requests reach groups, and what they share.
+type Ways struct {
+	Counts *across.Counters // of what becomes of requests
+	Now    func() int64     // the time, in ns
+	Kicks  bool             // they ask for syncs, for callers who do not do so after each call
+	Far    Far              // nil: no group that another node leads can be reached
+	// Leaderless are those who wait for a leader, no longer than Patience, in ns. nil: nobody does.
+	Leaderless Leaderless
+	Patience   int64
+	Returns    *Returns
+}
+
+// Leaderless are those who wait for a leader. They are woken when there may be one.
+type Leaderless interface {
+	// Add returns false if too many wait already.
+	Add(w waiters.Waiter) bool
+	Remove(w waiters.Waiter)
+	// WakeSoon wakes them after a short time.
+	WakeSoon()
+}
+
 // asked is a part, and what this node knows of it.
 type asked struct {
 	part
-	turn  uint64 // in which the group was asked last, if this node leads it; 0 for a server that decides in no turns
-	shown bool   // the last answer was of this node, and may not be durable
-	told  bool   // that the group's state is durable, after it has decided
-	at    int    // the limit at fault of an error
+	since int64       // when it was asked to take
+	waits bool        // its group has no leader
+	call  across.Call // that is then made again
+	turn  uint64      // in which the group was asked last, if this node leads it; 0 for a server that decides in no turns
+	shown bool        // the last answer was of this node, and may not be durable
+	told  bool        // that the group's state is durable, after it has decided
+	at    int         // the limit at fault of an error
 }
 
 // told is an answer.
@@ -101,10 +129,9 @@ func New(r *engine.Together, each handler.Each, of func(key []byte) *group.Group
 	return x
 }
 
-// Begin begins the request. Any goroutine may call wake, after which Resume is to be called. counts counts what becomes of the request. kicks has the
-// request ask for syncs, for a caller who does not do so after each call. far reaches the groups that other nodes lead; nil: none can be reached.
-func (x *Crossing) Begin(counts *across.Counters, kicks bool, far Far, wake func()) {
-	x.wake, x.kicks, x.far = wake, kicks, far
+// Begin begins the request. Any goroutine may call wake, after which Resume is to be called.
+func (x *Crossing) Begin(ways Ways, wake func()) {
+	x.wake, x.ways = wake, ways
 	each := x.each.How != handler.All
 	r := across.Request{Costs: make([]int64, len(x.whole.Keys)), Soft: x.whole.Soft, Looks: x.whole.Peek && !each, Each: each}
 	for i := range x.parts {
@@ -116,7 +143,7 @@ func (x *Crossing) Begin(counts *across.Counters, kicks bool, far Far, wake func
 			}
 		}
 	}
-	x.check.Begin(r, (*calls)(x), counts)
+	x.check.Begin(r, (*calls)(x), ways.Counts)
 }
 
 // draw draws the id of the attempt. It is that of the leases, if there are some, since these are given back under it.
@@ -136,9 +163,9 @@ func (x *Crossing) draw() {
 func (x *Crossing) Resume() (done bool) {
 	for {
 		x.mu.Lock()
-		all := x.told
-		x.told = nil
-		if len(all) == 0 {
+		all, looks := x.told, x.looks
+		x.told, x.looks = nil, false
+		if len(all) == 0 && !looks {
 			x.over = x.ready && x.owed == 0
 			done = x.over
 			if done && x.lost {
@@ -151,11 +178,69 @@ func (x *Crossing) Resume() (done bool) {
 		for i := range all {
 			x.tell(all[i])
 		}
+		if looks {
+			x.again()
+		}
+	}
+}
+
+// Wake implements waiters.Waiter: there may be a leader now.
+func (x *Crossing) Wake() {
+	x.mu.Lock()
+	x.looks = true
+	wake := x.wake
+	x.mu.Unlock()
+	wake()
+}
+
+// awaits notes that a group has no leader, and reports whether the request waits for one. A look may be asked for again even if it is not known what
+// became of it.
+func (x *Crossing) awaits(t *told) bool {
+	lost := t.Outcome == across.Leaderless || t.Outcome == across.Unknown && t.call == across.Look
+	if !lost || t.call == across.GiveBack || x.replied || x.ways.Leaderless == nil {
+		return false
+	}
+	now := x.ways.Now()
+	if x.since == 0 {
+		x.since = now
+	}
+	if now < x.since || now-x.since >= x.ways.Patience || !x.ways.Leaderless.Add(x) {
+		return false
+	}
+	p := &x.parts[t.part]
+	p.waits, p.call = true, t.call
+	x.waiting++
+	return true
+}
+
+// again asks the groups again that had no leader. If there still is none, and the time is over, they are told so.
+func (x *Crossing) again() {
+	for i := range x.parts {
+		p := &x.parts[i]
+		if !p.waits {
+			continue
+		}
+		if x.rests(p); p.call == across.Look {
+			(*calls)(x).Look(i)
+		} else {
+			(*calls)(x).Take(i)
+		}
+	}
+}
+
+// rests ends the wait of a part.
+func (x *Crossing) rests(p *asked) {
+	p.waits = false
+	if x.waiting--; x.waiting == 0 {
+		x.ways.Leaderless.Remove(x)
 	}
 }
 
 // tell tells the check what a group has answered.
 func (x *Crossing) tell(t told) {
+	if x.awaits(&t) {
+		return
+	}
 	p := &x.parts[t.part]
 	if t.call != across.GiveBack {
 		if p.at = -1; t.at >= 0 {
@@ -188,7 +273,7 @@ func (x *Crossing) Result() Result { return x.result }
 // Abandon has the request go on without its caller.
 func (x *Crossing) Abandon() {
 	woken := make(chan struct{}, 1)
-	x.kicks = true
+	x.ways.Kicks = true
 	x.mu.Lock()
 	x.wake = func() {
 		select {
@@ -239,44 +324,47 @@ func (c *calls) Look(i int) {
 	}
 }
 
-// Take implements across.Groups. What this node has shown, it takes in the same turn.
+// Take implements across.Groups. What this node has shown in another turn may be lost: it looks again.
 func (c *calls) Take(i int) {
-	p := &c.parts[i]
+	x, p := (*Crossing)(c), &c.parts[i]
+	p.since = c.ways.Now()
 	shown, turn := p.shown, p.turn
-	switch {
-	case !p.leads():
+	if !p.leads() {
 		c.send(i, across.Take)
 		return
-	case shown && p.turn != turn:
-		(*Crossing)(c).tell(told{i, across.Take, failed(engine.ErrClosed, -1)})
-		return
+	}
+	if shown && p.turn != turn {
+		if a := p.carriesOut(across.Look); a.Outcome == across.Granted || a.Outcome == across.Denied {
+			x.tell(told{i, across.Look, a})
+		}
 	}
 	a := p.carriesOut(across.Take)
 	if a.Outcome == across.Granted || a.Outcome == across.Denied {
 		c.await(told{i, across.Take, a})
 	} else {
-		(*Crossing)(c).tell(told{i, across.Take, a})
+		x.tell(told{i, across.Take, a})
 	}
 }
 
 // GiveBack implements across.Groups.
 func (c *calls) GiveBack(i int) {
-	p := &c.parts[i]
-	if !p.leads() {
-		c.send(i, across.GiveBack)
+	x, p := (*Crossing)(c), &c.parts[i]
+	if p.waits { // nobody was asked to take
+		x.rests(p)
+		x.tell(told{i, across.Take, failed(engine.ErrClosed, -1)})
+		x.tell(told{i, across.GiveBack, failed(nil, -1)})
 		return
 	}
-	if a := p.carriesOut(across.GiveBack); a.Outcome == across.Granted {
-		c.await(told{i, across.GiveBack, a})
-	} else {
-		(*Crossing)(c).tell(told{i, across.GiveBack, a})
-	}
+	giveBack(x, i)
 }
 
 // send has the node that leads the group of a part carry out a call. Its answer is durable.
 func (c *calls) send(i int, call across.Call) {
 	x, p := (*Crossing)(c), &c.parts[i]
-	sent := c.far != nil && c.far(p.g, p.ask(call), func(reply []byte, refused bool) {
+	sent := c.ways.Far != nil && c.ways.Far(p.g, p.ask(call), func(reply []byte, refused bool) {
+		if refused && c.ways.Leaderless != nil {
+			c.ways.Leaderless.WakeSoon() // that node may be about to lead
+		}
 		x.answer(told{i, call, p.reads(call, reply, refused)})
 	})
 	if !sent {
@@ -301,6 +389,7 @@ func (c *calls) await(t told) {
 
 // Reply implements across.Groups.
 func (c *calls) Reply(v across.Verdict) {
+	c.replied = true
 	c.result = Result{Outcome: v.Outcome, At: v.At, Err: v.Err, Sum: c.sum}
 	switch v.Outcome {
 	case across.Failed:
@@ -320,7 +409,7 @@ func (c *calls) Reply(v across.Verdict) {
 
 // kick begins a sync, unless the caller does.
 func (x *Crossing) kick(k *durable.Keeper) {
-	if x.kicks {
+	if x.ways.Kicks {
 		k.Kick()
 	}
 }

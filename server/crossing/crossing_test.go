@@ -14,9 +14,13 @@ import (
 	"limitdb/server/durable"
 	"limitdb/server/group"
 	"limitdb/server/handler"
+	"limitdb/server/waiters"
 )
 
-const start = 1_600_000_000_000_000_000
+const (
+	start    = 1_600_000_000_000_000_000
+	patience = 3_000_000_000
+)
 
 // still is a clock that stands still, unless a test moves it.
 type still struct {
@@ -33,6 +37,27 @@ type node struct {
 	keeps  []*keeps
 	counts across.Counters
 	clock  *still
+
+	returns Returns
+	waiting *waiting // nil: nobody waits for a leader
+}
+
+// waiting are those who wait for a leader.
+type waiting struct {
+	waiters.Set
+	most, soon int
+}
+
+func (w *waiting) Add(x waiters.Waiter) bool { return w.Set.Add(x, 0, int64(w.most)) }
+func (w *waiting) WakeSoon()                 { w.soon++ }
+
+// ways are those of the node's requests.
+func (d *node) ways() Ways {
+	w := Ways{Counts: &d.counts, Now: d.clock.Now, Kicks: true, Returns: &d.returns, Patience: patience}
+	if d.waiting != nil {
+		w.Leaderless = d.waiting
+	}
+	return w
 }
 
 // keeps keeps the state of a group. It says that it is durable when a test wants it to.
@@ -109,7 +134,7 @@ func together(words ...string) *engine.Together {
 // ask begins a request. woken counts the wake-ups.
 func (d *node) ask(r *engine.Together) (x *Crossing, woken *int) {
 	x, woken = New(r, handler.Each{}, d.of), new(int)
-	x.Begin(&d.counts, true, nil, func() { *woken++ })
+	x.Begin(d.ways(), func() { *woken++ })
 	return x, woken
 }
 
@@ -234,8 +259,119 @@ func TestUnknown(t *testing.T) {
 	d.keeps[1].turn = 0
 	d.keeps[1].end(errors.New("lost"))
 	d.expect("a lost take", r, x, "unknown", 9, 8)
-	if d.counts.GivenBack.Load() != 1 || d.counts.Left.Load() != 1 || !x.check.Done() {
-		t.Error("it is not done, or the counts are wrong")
+	if d.counts.GivenBack.Load() != 1 || d.counts.Left.Load() != 0 || x.check.Done() || d.returns.Len() != 1 {
+		t.Error("it is not tried again, or the counts are wrong")
+	}
+	for _, word := range r.Keys { // its memory has other users now
+		copy(word, "xxxxx")
+	}
+	d.returns.Again()
+	d.keeps[1].turn, d.keeps[1].holds = 2, true
+	d.returns.Again()
+	d.keeps[1].end(errors.New("lost"))
+	d.returns.Again()
+	if x.check.Done() || d.returns.Len() != 0 {
+		t.Error("it is done before it is durable")
+	}
+	d.keeps[1].end(nil)
+	r = together("0a FIXED 9/h", "1b FIXED 9/h")
+	if got := d.left(r); !slices.Equal(got, []int64{9, 9}) || d.counts.GivenBack.Load() != 2 || d.counts.Left.Load() != 0 || !x.check.Done() || d.returns.bytes != 0 {
+		t.Errorf("%v are left; it is not done, or the counts are wrong", got)
+	}
+}
+
+// TestLeft cannot give back in time, or has no room for what is to be given back.
+func TestLeft(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		d := newNode(t, 2)
+		d.keeps[1].holds = true
+		x, _ := d.ask(together("0a FIXED 9/h", "1b FIXED 9/h"))
+		if full {
+			d.returns.bytes = mostReturns - returnOver
+		}
+		d.clock.now += across.TTL - 1
+		d.keeps[1].turn = 0
+		d.keeps[1].end(errors.New("lost"))
+		if x.Resume(); !full {
+			if d.returns.Again(); d.counts.Left.Load() != 0 || d.returns.Len() != 1 {
+				t.Error("it is not tried again")
+			}
+			d.clock.now++
+			d.returns.Again()
+			d.returns.bytes += mostReturns - returnOver
+		}
+		if d.counts.Left.Load() != 1 || d.counts.GivenBack.Load() != 1 || d.returns.Len() != 0 || d.returns.bytes != mostReturns-returnOver || !x.check.Done() {
+			t.Errorf("full %v: it is not counted as left", full)
+		}
+	}
+}
+
+// TestWaitsForLeaders has groups that no node leads for some time.
+func TestWaitsForLeaders(t *testing.T) {
+	d := newNode(t, 2)
+	d.waiting = &waiting{most: 1}
+	r := together("0a FIXED 9/h", "1b FIXED 9/h")
+	waits := func(what string, x *Crossing) { // as long as it may
+		t.Helper()
+		for _, ns := range []int64{0, 1, patience - 2} {
+			d.clock.now += ns
+			if d.waiting.Wake(); x.Resume() || d.waiting.Len() != 1 {
+				t.Fatalf("%s: it does not wait", what)
+			}
+		}
+	}
+	late := func() {
+		d.clock.now++
+		d.waiting.Wake()
+	}
+	d.keeps[0].turn, d.keeps[1].turn = 0, 0
+	x, _ := d.ask(r)
+	waits("two looks", x)
+	d.keeps[1].turn = 1
+	d.waiting.Wake()
+	if x.Resume() {
+		t.Error("the other look does not wait")
+	}
+	late()
+	d.expect("too long", r, x, "leaderless", 9, 9)
+
+	x, woken := d.ask(r)
+	y, _ := d.ask(r)
+	d.expect("where too many wait", r, y, "leaderless", 9, 9)
+	waits("a look", x)
+	d.keeps[0].turn = 1
+	if d.waiting.Wake(); *woken != 4 {
+		t.Errorf("it was woken %d times", *woken)
+	}
+	d.expect("a look, in the end", r, x, "granted", 8, 8)
+
+	// The second group has no leader when the first has taken.
+	d.keeps[0].holds = true
+	begin := func() {
+		d.keeps[0].at, d.keeps[1].turn = func() { d.keeps[1].turn = 0 }, 1
+		x, _ = d.ask(r)
+	}
+	begin()
+	waits("a take", x)
+	d.keeps[1].turn = 2
+	d.waiting.Wake()
+	if x.Resume() {
+		t.Error("it is not durable")
+	}
+	d.keeps[0].end(nil)
+	d.expect("a take, in the end", r, x, "granted", 7, 7)
+	begin()
+	waits("a take", x)
+	late()
+	d.expect("a take, too long", r, x, "unknown", 7, 7)
+	d.keeps[0].end(nil)
+	begin()
+	waits("a take", x)
+	d.keeps[0].end(errors.New("lost"))
+	d.expect("a take beside one that is lost", r, x, "unknown", 7, 7)
+	d.keeps[0].end(nil)
+	if d.waiting.Len() != 0 || d.counts.Left.Load() != 0 || d.returns.Len() != 0 || !x.check.Done() {
+		t.Error("it is not done")
 	}
 }
 
@@ -250,12 +386,24 @@ func TestLeaderless(t *testing.T) {
 	d.groups[0].Follow()
 	x, _ = d.ask(r)
 	d.expect("while it follows", r, x, "leaderless", 9, 9)
-	d.groups[0].Set(group.Following, false)
+}
+
+// TestLooksAgainInAnotherTurn has another turn of a group begin between its look and its take: what it has seen is of a state that may be lost.
+func TestLooksAgainInAnotherTurn(t *testing.T) {
+	d := newNode(t, 3)
+	r := together("0a FIXED 9/h", "1b FIXED 9/h", "2c FIXED 1/h")
 	d.keeps[0].holds = true
-	d.keeps[0].at = func() { d.keeps[1].turn = 3 } // when the first has taken
-	x, _ = d.ask(r)
+	d.keeps[0].at = func() { // when the first has taken
+		d.keeps[1].turn = 3
+		d.take(r.Keys[1], r.Limits[1])
+		d.take(r.Keys[2], r.Limits[2])
+	}
+	x, _ := d.ask(r)
 	d.keeps[0].end(nil)
-	d.expect("in another turn", r, x, "unknown", 9, 9)
+	d.expect("in another turn", r, x, "denied 2", 9, 8, 0)
+	if got := r.Decisions[1].Remaining; got != 8 {
+		t.Errorf("%d are left, as it says", got)
+	}
 }
 
 // TestFails has a group refuse its part.
@@ -302,7 +450,7 @@ func TestEach(t *testing.T) {
 	}
 	each := func(want string, left ...int64) {
 		x := New(r, handler.Each{How: handler.Refunds}, d.of)
-		x.Begin(&d.counts, true, nil, func() {})
+		x.Begin(d.ways(), func() {})
 		if x.Resume() {
 			t.Fatal("it is not durable")
 		}
