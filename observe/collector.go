@@ -34,7 +34,7 @@ type collector struct {
 	top, logged, dropped, changes, missing  *prometheus.Desc
 	envoy                                   envoyMetrics
 	reloads, reloadSuccessful, reloadedTime *prometheus.Desc
-	certificate                             *prometheus.Desc
+	certificate, across                     *prometheus.Desc
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -58,6 +58,7 @@ func newCollector(snapshot func() Snapshot) *collector {
 		top:       describe("key_denials", "Denials of the keys that are denied most often, halved every minute; only with metrics-top-keys.", "key"),
 		rules:     describeRules(),
 		envoy:     describeEnvoy(),
+		across:    describe("across_groups_results_total", "Answers to requests whose limits are in several groups of keys, by result.", "result"),
 		logged:    describe("decision_log_written_total", "Decisions written to decision-log."),
 		changes:   describe("audit_log_written_total", "Lines written to audit-log."),
 		missing:   describe("audit_log_failed_total", "Lines that audit-log should have and has not, because it could not be written."),
@@ -113,6 +114,8 @@ func clientScalars() []scalar {
 			func(s *Snapshot) float64 { return float64(s.Crossings.DeniedLate) }),
 		counter("across_groups_given_back_total", "Parts of requests over several groups that were given back.",
 			func(s *Snapshot) float64 { return float64(s.Crossings.GivenBack) }),
+		gauge("across_groups_to_give_back", "Parts of requests over several groups that wait to be given back, since their groups cannot do it now.",
+			func(s *Snapshot) float64 { return float64(s.Crossings.ToGiveBack) }),
 		counter("across_groups_left_total", "Parts of requests over several groups that may have stayed taken, though the requests were not granted.",
 			func(s *Snapshot) float64 { return float64(s.Crossings.Left) }),
 		counter("network_receive_bytes_total", "Bytes read from clients.",
@@ -175,7 +178,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- s.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		c.build, c.rejected, c.closed, c.calls, c.errors, c.duration, c.decisions, c.top, c.logged, c.dropped, c.changes, c.missing,
+		c.build, c.rejected, c.closed, c.calls, c.errors, c.duration, c.decisions, c.top, c.logged, c.dropped, c.changes, c.missing, c.across,
 		c.reloads, c.reloadSuccessful, c.reloadedTime, c.certificate,
 	} {
 		ch <- d
@@ -207,6 +210,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, n := range s.Clients.Closed {
 		send(ch, c.closed, prometheus.CounterValue, float64(n.N), n.Name)
+	}
+	for _, n := range s.Crossings.Results {
+		send(ch, c.across, prometheus.CounterValue, float64(n.N), n.Name)
 	}
 	send(ch, c.decisions, prometheus.CounterValue, float64(s.Engine.Allowed), "allowed")
 	send(ch, c.decisions, prometheus.CounterValue, float64(s.Engine.Limited), "limited")

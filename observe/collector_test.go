@@ -45,7 +45,7 @@ func sample() Snapshot {
 			},
 			SlowlogEntries: 38,
 			SlowCommands:   39,
-			Crossings:      stats.Crossings{Requests: 49, DeniedLate: 50, GivenBack: 51, Left: 52},
+			Crossings:      stats.Crossings{Requests: 49, Results: []stats.Count{{Name: "granted", N: 53}}, DeniedLate: 50, GivenBack: 51, Left: 52, ToGiveBack: 54},
 		},
 		ClockOffset: -250 * time.Microsecond,
 		MaxMemory:   34,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"limitdb/engine"
+	"limitdb/groups/across"
 	"limitdb/internal/stats"
 	"limitdb/resp"
 	"limitdb/server/clients"
@@ -346,7 +347,12 @@ func (t *infoText) values() []statValue {
 		{"decisions_limited", e.Limited},
 		{"decisions_shadow_limited", srv.Rules().Shadowed()},
 		{"decisions_across_groups", srv.crossings.Requests.Load()},
+		{"decisions_across_groups_granted", srv.crossings.Results[across.Granted].Load()},
+		{"decisions_across_groups_denied", srv.crossings.Results[across.Denied].Load()},
 		{"decisions_across_groups_denied_late", srv.crossings.DeniedLate.Load()},
+		{"decisions_across_groups_failed", srv.crossings.Results[across.Failed].Load()},
+		{"decisions_across_groups_leaderless", srv.crossings.Results[across.Leaderless].Load()},
+		{"decisions_across_groups_unknown", srv.crossings.Results[across.Unknown].Load()},
 		{"across_groups_given_back", srv.crossings.GivenBack.Load()},
 		{"across_groups_left_taken", srv.crossings.Left.Load()},
 		{"decisions_peeked", e.Peeked},
@@ -404,8 +410,11 @@ func (srv *Server) Figures() stats.Server {
 		SlowlogEntries: srv.slowlog.Len(), SlowCommands: srv.slowlog.Total(),
 		Crossings: stats.Crossings{
 			Requests: srv.crossings.Requests.Load(), DeniedLate: srv.crossings.DeniedLate.Load(),
-			GivenBack: srv.crossings.GivenBack.Load(), Left: srv.crossings.Left.Load(),
+			GivenBack: srv.crossings.GivenBack.Load(), Left: srv.crossings.Left.Load(), ToGiveBack: srv.returns.Len(),
 		},
+	}
+	for o := across.Granted; o <= across.Unknown; o++ {
+		f.Crossings.Results = append(f.Crossings.Results, stats.Count{Name: o.String(), N: srv.crossings.Results[o].Load()})
 	}
 	return f
 }

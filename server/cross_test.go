@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"limitdb/engine"
+	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/server/handler"
@@ -182,6 +183,15 @@ func TestSeveralGroupsAreDurable(t *testing.T) {
 	ts.LeaderChanged()
 	if got := c.resume(); got != "-"+spec.ErrNoLeader+"\r\n" {
 		t.Errorf("%q", got)
+	}
+	info := c.raw("INFO stats\r\n")
+	for _, want := range []string{"s:3", "s_granted:1", "s_denied:0", "s_denied_late:0", "s_failed:0", "s_leaderless:1", "s_unknown:1"} {
+		if !strings.Contains(info, "\r\ndecisions_across_group"+want+"\r\n") {
+			t.Errorf("INFO has no …%s", want)
+		}
+	}
+	if got := ts.Figures().Crossings.Results; len(got) != 5 || got[0] != (stats.Count{Name: "granted", N: 1}) || got[4] != (stats.Count{Name: "unknown", N: 1}) {
+		t.Errorf("%v", got)
 	}
 }
 

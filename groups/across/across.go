@@ -10,7 +10,7 @@
 //  3. If it is not known what a group has done, or it has no leader, all parts are given back as well, and the caller is told that.
 //
 // So no limit is ever exceeded. A request may be denied that would have been granted a moment later. And if this node dies between a
-// take and its end, or a group cannot be reached to give back, a part stays taken that nobody has used: TTL says for how long its id is known, and the limit
+// take and its end, or a group cannot be reached until it is too late to give back, a part stays taken that nobody has used: TTL says for how long its id is known, and the limit
 // when it comes back.
 //
 // What a limit in shadow mode or a candidate counts of its own denials, its group only counts if it is asked to take. In one group, it
@@ -47,6 +47,11 @@ const (
 	Unknown
 )
 
+// String returns the outcome as figures name it.
+func (o Outcome) String() string {
+	return [...]string{"none", "granted", "denied", "failed", "leaderless", "unknown"}[o]
+}
+
 // Call is what a group is asked to do.
 type Call uint8
 
@@ -76,7 +81,7 @@ type Groups interface {
 	// Take asks to take a part and hold it for TTL, under the id of the attempt. A group that takes nothing counts the denial, and begins blocks.
 	Take(part int)
 	// GiveBack asks to give back what Take has taken under the id. If nothing is known of the id, the group must remember it, as CANCEL does, and refuse
-	// a Take that comes later.
+	// a Take that comes later. It asks again until that is done, and answers otherwise only when it is too late.
 	GiveBack(part int)
 	// Reply gives the verdict, exactly once. Calls may follow.
 	Reply(v Verdict)
@@ -105,8 +110,9 @@ type Part struct {
 
 // Counters count what becomes of requests. Any goroutine may use them.
 type Counters struct {
-	// Requests counts those that were begun.
+	// Requests counts those that were begun, and Results those that have a verdict, by its outcome.
 	Requests atomic.Uint64
+	Results  [Unknown + 1]atomic.Uint64
 	// DeniedLate counts requests that one group has denied when another had, or may have, taken its part.
 	DeniedLate atomic.Uint64
 	// GivenBack counts parts that were given back, or refused in advance.
@@ -414,6 +420,7 @@ func (c *Check) end(v Verdict) {
 	if v.Outcome == Denied && c.gives() {
 		c.counts.DeniedLate.Add(1)
 	}
+	c.counts.Results[v.Outcome].Add(1)
 	c.groups.Reply(v)
 	for i := range c.parts {
 		if c.parts[i].giving {

@@ -20,12 +20,15 @@ type Server struct {
 
 // Crossings counts what became of requests whose limits are in several groups.
 type Crossings struct {
-	// Requests counts them all.
+	// Requests counts them all, and Results those that were answered.
 	Requests uint64
+	Results  []Count
 	// DeniedLate counts requests that one group has denied when another had, or may have, taken its part.
 	DeniedLate uint64
 	// GivenBack counts parts that were given back, and Left those that may have stayed taken, though their requests were not granted.
 	GivenBack, Left uint64
+	// ToGiveBack is how many parts are to be given back by groups that cannot do it now.
+	ToGiveBack int
 }
 
 // Clients describes the connections of the RESP port.
