@@ -184,7 +184,7 @@ func TestSeveralGroupsAreDurable(t *testing.T) {
 	if got := c.resume(); got != "-"+spec.ErrNoLeader+"\r\n" {
 		t.Errorf("%q", got)
 	}
-	info := c.raw("INFO stats\r\n")
+	info := c.raw("INFO limiter\r\n")
 	for _, want := range []string{"s:3", "s_granted:1", "s_denied:0", "s_denied_late:0", "s_failed:0", "s_leaderless:1", "s_unknown:1"} {
 		if !strings.Contains(info, "\r\ndecisions_across_group"+want+"\r\n") {
 			t.Errorf("INFO has no …%s", want)

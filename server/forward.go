@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"limitdb/engine"
 	"limitdb/resp"
@@ -874,9 +873,6 @@ func (f *forwarding) exec(cmd *command, args [][]byte) bool {
 	f.depart()
 	return true
 }
-
-// leaderWait is how long commands wait for a leader. An election takes 1 s, seldom 2.
-const leaderWait = 3 * time.Second
 
 // LeaderChanged has the commands that wait for a leader look for it. The owner of the node calls it when
 // another node leads, and when an uplink is there.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"limitdb/config"
 	"limitdb/engine"
@@ -110,6 +111,9 @@ var (
 	ErrNotLeading   = cluster.ErrNotLeading
 	ErrNotYet       = cluster.ErrNotYet
 )
+
+// leaderWait is how long commands wait for a leader. An election takes 1 s, seldom 2.
+const leaderWait = 3 * time.Second
 
 // Server runs the commands of all sessions. Make it with New, give it to a
 // transport as its Handler, and call Run.
