@@ -205,18 +205,13 @@ func (d *decoder) word(n *yaml.Node, kind string) string {
 	return s
 }
 
-// yesNo reads true or false, or one of the words that stand for them in YAML 1.1.
-func (d *decoder) yesNo(n *yaml.Node, kind string) bool {
-	if n.Kind == yaml.ScalarNode && n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0 {
-		switch strings.ToLower(n.Value) {
-		case "true", "yes", "on", "y":
-			return true
-		case "false", "no", "off", "n":
-			return false
-		}
+// yesNo reads true or false, or one of the words that stand for them in YAML 1.1, spelled as that has them: oFf is none.
+func (d *decoder) yesNo(n *yaml.Node, kind string) (yes bool) {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 || n.Decode(&yes) != nil {
+		d.fail(n, "%s must be true or false, not %s", kind, what(n))
+		return false
 	}
-	d.fail(n, "%s must be true or false, not %s", kind, what(n))
-	return false
+	return yes
 }
 
 // descriptors reads a list of descriptors, which may be empty.
