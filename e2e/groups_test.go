@@ -73,6 +73,7 @@ func groupsRest(t *testing.T, at *raftNode, groups, replicas int, even bool, nod
 }
 
 // startGroups starts size nodes of a cluster of several groups, all with args, and waits until all groups are at rest.
+// With LIMITDB_LONG, it also waits until all nodes lead as many.
 func startGroups(t *testing.T, groups, size int, args ...string) (nodes []*raftNode) {
 	t.Helper()
 	for i := range size {
@@ -91,7 +92,7 @@ func startGroups(t *testing.T, groups, size int, args ...string) (nodes []*raftN
 		}
 	}
 	for _, n := range nodes {
-		groupsAre(t, n, groups, min(3, size), nodes...)
+		groupsRest(t, n, groups, min(3, size), long(), nodes...)
 	}
 	return nodes
 }
