@@ -80,7 +80,9 @@ func TestGroupsClients(t *testing.T) {
 			continue
 		}
 		line := node("cluster.js", library)(t)
-		add(library, func(c *clusterClient) { c.program(t, stop, append(append(line, fmt.Sprint(c.name, "*", spread)), addrs...)) })
+		add(library, func(c *clusterClient) {
+			c.program(t, stop, append(append(line, fmt.Sprint(c.name, "*", spread)), addrs...))
+		})
 	}
 	lost, left := nodes[0], nodes[1:] // the first leads most groups, unless there was time to even that out
 	if long() {
