@@ -88,13 +88,14 @@ if [[ -n $against ]]; then
     printf '| %s | %s | %s | %s × |\n' "${name#Benchmark}" "$before" "$now" "$(ratio "$before" "$now")"
   done
 elif [[ $package == ./server ]]; then
+  declare -A named=([keys]='one id a key' [first]='the first id of a key' [one]='thousands on one key')
   printf '| instructions | a take | with ONCE | | a hold and its commit | |\n|---|---|---|---|---|---|\n'
-  for on in keys one; do
+  for on in keys first one; do
     for depth in 1 16 64; do
       for op in take once pair; do
         declare "$op=$(each now "^BenchmarkHolds\$/^$on\$/^$op\$/^P=$depth\$")"
       done
-      printf '| %s, pipelines of %s | %s | %s | %s × | %s | %s × |\n' "$([[ $on == keys ]] && echo 'one id a key' || echo 'thousands on one key')" \
+      printf '| %s, pipelines of %s | %s | %s | %s × | %s | %s × |\n' "${named[$on]}" \
         $depth "$take" "$once" "$(ratio "$take" "$once")" "$pair" "$(ratio "$take" "$pair")"
     done
   done

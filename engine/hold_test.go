@@ -659,10 +659,11 @@ func holdWithoutMemory(t *testing.T, policy Policy) {
 	t.Run("longer SEGMENTED", func(t *testing.T) { holdUnder(t, "SEGMENTED 1000000/2h SEGMENTS 60", 40, policy) })
 }
 
-// holdUnder makes holds under a limit. From some of the keys, one is taken every two minutes before, so often that their states are long.
+// holdUnder makes holds under a limit. From some of the keys, much is taken every two minutes before, so often that their states are long.
 func holdUnder(t *testing.T, spec string, before int, policy Policy) {
 	e := New(Options{Shards: 1, MaxMemory: 512 << 10, Policy: policy})
 	defer e.Close()
+	e.StartJournal(0, new(journal.Gate), func() {})
 	l, err := limit.Parse(spec)
 	if err != nil {
 		t.Fatal(err)
@@ -674,7 +675,7 @@ func holdUnder(t *testing.T, spec string, before int, policy Policy) {
 	for range before {
 		now += 120e9
 		for k := range grown {
-			if _, err := take(e, now, key(k), &l, 1); err != nil {
+			if _, err := take(e, now, key(k), &l, int64(5*before)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -718,7 +719,7 @@ func holdUnder(t *testing.T, spec string, before int, policy Policy) {
 		var d limit.Decision
 		other := int64(0)
 		if at < grown {
-			other = int64(before)
+			other = int64(5 * before * before)
 		}
 		if err := e.Peek(now, key(at), &l, 0, &d); err != nil || l.Max-d.Remaining != want+other {
 			t.Fatalf("key %d: %d is taken, %v; %d is held", at, l.Max-d.Remaining, err, want)
@@ -730,19 +731,27 @@ func holdUnder(t *testing.T, spec string, before int, policy Policy) {
 			t.Fatalf("key %d: %d is held, %v, want %d", at, sum, err, want)
 		}
 	}
+	var log journal.Buffer
+	drain(e, &log)
+	again := New(Options{Shards: 1})
+	defer again.Close()
+	if err := replay(again, now, log.Bytes); err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(contents(again, now), contents(e, now)) {
+		t.Error("what is in the journal is not what is in the table")
+	}
 }
 
-// TestKeyIsNotEvictedForItsHold checks that a key with a long state, which cannot have what is held in its record, is not evicted to make
-// room for that, although it is the first that would go.
-func TestKeyIsNotEvictedForItsHold(t *testing.T) {
-	e := New(Options{Shards: 1})
-	defer e.Close()
+// longKeys returns an engine with keys whose states are so long that what is held of them cannot be in their records, their limit, and what
+// tells how much of it one of them has used. The first has used least.
+func longKeys(t *testing.T, keys int) (e *Engine, now int64, l limit.Limit, used func(i int) int64) {
+	e, now = New(Options{Shards: 1}), int64(1.7e18)
+	t.Cleanup(e.Close)
 	l, err := limit.Parse("SEGMENTED 1000000/2h SEGMENTS 60")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const keys = 500
-	now := int64(1.7e18)
 	for range 40 {
 		now += 120e9
 		for i := range keys {
@@ -751,14 +760,19 @@ func TestKeyIsNotEvictedForItsHold(t *testing.T) {
 			}
 		}
 	}
-	e.SetMaxMemory(e.Stats().Bytes+1, LeastDebt)
-	used := func(i int) int64 {
+	return e, now, l, func(i int) int64 {
 		d, err := peek(e, now, key(i), &l, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l.Max - d.Remaining
 	}
+}
+
+// TestKeyIsNotEvictedForItsHold checks that a key is not evicted to make room for what is held of it, although it is the first that would go.
+func TestKeyIsNotEvictedForItsHold(t *testing.T) {
+	const keys = 500
+	e, now, l, used := longKeys(t, keys)
 	held := 0
 	for i := range keys {
 		if used(i) == 0 { // evicted for another
@@ -776,6 +790,19 @@ func TestKeyIsNotEvictedForItsHold(t *testing.T) {
 	}
 	if evicted := e.Stats().Evicted; held < 10 || evicted < uint64(held) {
 		t.Errorf("%d held, %d evicted", held, evicted)
+	}
+}
+
+// TestRefusedHoldTakesNothing checks that what a hold takes is given back if there is no room for what is known of it.
+func TestRefusedHoldTakesNothing(t *testing.T) {
+	e, now, l, used := longKeys(t, 1)
+	e.SetMaxMemory(1, NoEviction)
+	var d limit.Decision
+	if err := e.HoldAt(0, now, key(0), &l, 1, &Hold{ID: []byte("request"), TTL: 1e9}, &d); !errors.Is(err, ErrOOM) {
+		t.Fatal(err)
+	}
+	if got := used(0); got != 40 {
+		t.Errorf("%d are taken, want 40", got)
 	}
 }
 

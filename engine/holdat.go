@@ -224,8 +224,8 @@ func (p *couple) store(m table.Mark, next []byte, must, mustSet bool) error {
 	if s.short.edit.Whole == nil && p.beside.Boxed() && cap(p.set)-len(p.set) < s.short.edit.More() {
 		return errBehind
 	}
-	if w := s.short.edit.Whole; next != nil && s.changes == nil && s.watched == nil && table.Expires(m.Kind(), next) > p.now && s.table.PutInPlace(&p.key, m, next, w) {
-		return nil // nobody else is to know
+	if w := s.short.edit.Whole; next != nil && table.Join(&p.key, &p.beside, len(next), len(w)) && table.Expires(m.Kind(), next) > p.now && (s.changes == nil || len(w) < longState) {
+		return p.storeBoth(m, next, w, must)
 	}
 	var room [limit.MaxState]byte
 	var was table.Mark
@@ -263,6 +263,28 @@ func (p *couple) store(m table.Mark, next []byte, must, mustSet bool) error {
 		}
 	}
 	return errBehind
+}
+
+// storeBoth stores the next state of the key and a new set in one record.
+func (p *couple) storeBoth(m table.Mark, next []byte, set hold.Set, must bool) error {
+	s, c := p.s, p.s.changes
+	var at, beside, end int // of the records
+	if c != nil {
+		s.payFirst(&p.beside)
+		at = c.set(m.Kind(), p.key.Key, next)
+		beside = c.set(limit.HOLDS, p.key.Key, set)
+		end = len(c.buf.Bytes)
+	}
+	err := s.table.PutBoth(p.now, &p.key, m, next, set, must)
+	switch {
+	case err == nil && s.watched != nil:
+		s.touch(&p.key)
+		s.touch(&p.beside)
+	case err != nil && c != nil:
+		c.buf.Cut(beside, end-beside) // other records may follow it
+		c.buf.Cut(at, beside-at)
+	}
+	return err
 }
 
 // storeSet stores the shard's edit of the set. It ignores the budget if must is set.

@@ -51,9 +51,11 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"settled-twice-by-the-short-way", "holdat.go", " || p.known.Settled()", "", "TestHoldsModel"},
 		{"due-return-passed-by-the-short-way", "holdat.go", "		if set.Due(p.now) {\n			return false, errBehind\n		}\n", "", "TestShortWayGivesBackFirst"},
 		{"short-way-without-its-splices", "holdat.go", "c.splices = appendSplices(c.splices[:0], w)", "c.splices = c.splices[:0]", "TestHoldsModel"},
-		{"half-of-a-hold-without-memory", "holdat.go", "	if s.table.Find(&p.key); next != nil {\n", "	if s.table.Find(&p.key); next == nil {\n", "TestHoldsWithoutMemory"},
+		{"half-of-a-hold-without-memory", "holdat.go", "	if s.table.Find(&p.key); next != nil {\n", "	if s.table.Find(&p.key); next == nil {\n", "TestRefusedHoldTakesNothing"},
+		{"refused-hold-left-in-the-log", "holdat.go", "		c.buf.Cut(beside, end-beside)", "		c.buf.Cut(end, 0)", "TestHoldsWithoutMemory"},
+		{"hold-stored-without-its-record", "holdat.go", "		beside = c.set(limit.HOLDS, p.key.Key, set)", "		beside = len(c.buf.Bytes)", "TestHoldsModel"},
 		{"key-evicted-by-the-short-way-for-its-own-hold", "holdat.go", "s.table.Pin(&p.key, true)", "s.table.Pin(&p.key, false)", "TestKeyIsNotEvictedForItsHold"},
-		{"key-evicted-for-its-own-hold", "table/beside.go", "		sp.r.pin(true)\n		_, err", "		sp.r.pin(false)\n		_, err", "TestKeyIsNotEvictedForItsOwn"},
+		{"key-evicted-for-its-own-hold", "table/beside.go", "			sp.r.pin(true)\n			_, err", "			sp.r.pin(false)\n			_, err", "TestKeyIsNotEvictedForItsOwn"},
 		{"set-lost-with-its-key", "table/table.go", "		leave(t, sp)\n		return\n", "		t.drop(sp)\n", "TestBeside"},
 	})
 }

@@ -118,8 +118,8 @@ func BenchmarkPipelines(b *testing.B) {
 }
 
 // BenchmarkHolds measures a take, a take whose id counts once, and an estimate that is held and then settled. An operation is one
-// take, or one hold with its commit; each has an id that is not known. There is one id for each of 10 000 keys, or there are some
-// thousand on one key: a settled id is known for 30 s, and one that counts once for 60.
+// take, or one hold with its commit; each has an id that is not known. There is one id for each of 10 000 keys, which has had others before,
+// or the first of a key that is there, or there are some thousand on one key: a settled id is known for 30 s, and one that counts once for 60.
 func BenchmarkHolds(b *testing.B) {
 	const most = "FIXED 1000000000/h COST 9"
 	for _, on := range []struct {
@@ -127,7 +127,8 @@ func BenchmarkHolds(b *testing.B) {
 		keys  int
 		ids   int
 		apart time.Duration // of two operations
-	}{{"keys", 10_000, 10_000, 7 * time.Millisecond}, {"one", 1, 16_384, 15 * time.Millisecond}} {
+		there bool          // the keys are there before
+	}{{"keys", 10_000, 10_000, 7 * time.Millisecond, false}, {"first", 40_000, 40_000, 100 * time.Microsecond, true}, {"one", 1, 16_384, 15 * time.Millisecond, false}} {
 		for _, op := range []struct{ name, text string }{
 			{"take", "RL.TAKE %[1]s " + most},
 			{"once", "RL.TAKE %[1]s " + most + " ONCE %[2]s"},
@@ -148,6 +149,10 @@ func BenchmarkHolds(b *testing.B) {
 					var reads [][]byte
 					for some := range slices.Chunk(commands, depth) {
 						reads = append(reads, slices.Concat(some...))
+					}
+					for i := 0; on.there && i < on.keys; i++ {
+						c.conn.out = c.conn.out[:0]
+						c.s.Data(encode(strings.Fields(fmt.Sprintf("RL.TAKE user:%07d "+most, i))...))
 					}
 					b.ReportAllocs()
 					for i := 0; b.Loop(); i++ {

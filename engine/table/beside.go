@@ -61,15 +61,16 @@ func sizeOfJoint(klen, slen, blen int) int {
 }
 
 // writeJoint writes a joint record at p, which has sizeOfJoint of the lengths. The bytes of both states are one behind the other.
-func writeJoint(p unsafe.Pointer, m Mark, key []byte, slen int, states []byte) {
-	*(*Mark)(p) = m
+func writeJoint(p unsafe.Pointer, m Mark, key []byte, slen int, states []byte) record {
+	*(*Mark)(p) = m &^ pinned
 	*(*byte)(unsafe.Add(p, markSize)) = byte(len(key)) | 0x80
 	*(*byte)(unsafe.Add(p, markSize+1)) = byte(len(key)>>7) | joined>>7
-	n := markSize + 2
+	n, blen := markSize+2, len(states)-slen
 	n += putLength(unsafe.Add(p, n), slen)
-	n += putLength(unsafe.Add(p, n), len(states)-slen)
+	n += putLength(unsafe.Add(p, n), blen)
 	copy(unsafe.Slice((*byte)(unsafe.Add(p, n)), len(key)), key)
 	copy(unsafe.Slice((*byte)(unsafe.Add(p, n+len(key))), len(states)), states)
+	return record{p, n | blen<<besideShift, len(key), slen}
 }
 
 // findJoint completes the spot of what is beside a key, if that is in the key's record.
@@ -97,17 +98,25 @@ func (t *Table) FindBoth(key, beside *Spot) {
 	}
 }
 
-// PutInPlace is Put for a key and for what is beside it, if both are in one record, and their states stay as long as they are. It reports
-// whether that is so. The states expire later than now.
-func (t *Table) PutInPlace(key *Spot, m Mark, state, beside []byte) bool {
-	if key.slot == nil || key.r.slen != len(state) || key.r.blen() != len(beside) || len(beside) == 0 {
-		return false
+// Join reports whether one record can have the states of a key and of what is beside it, of these lengths, and nothing is in another.
+func Join(key, beside *Spot, slen, blen int) bool {
+	return slen <= maxJointState && blen <= maxBeside && blen > 0 && (key.slot == nil || key.r.joins()) && (beside.slot == nil || beside.slot == key.slot)
+}
+
+// PutBoth is Put for a key and for what is beside it, if Join reports that one record can have both: it stores both, or neither.
+// They expire later than now, and are not in the table.
+func (t *Table) PutBoth(now int64, key *Spot, m Mark, state, beside []byte, must bool) error {
+	switch {
+	case key.slot == nil:
+		return insertJoint(t, now, key, m, state, beside, must)
+	case key.r.slen != len(state) || key.r.blen() != len(beside):
+		return compose(t, now, key, m, state, beside, must)
 	}
 	key.r.setMark(m)
 	copy(unsafe.Slice(key.r.stateAt(), len(state)), state)
 	copy(key.r.beside(), beside)
 	t.expects(key.g, min(Expires(m.Kind(), state), Expires(limit.HOLDS, beside)))
-	return true
+	return nil
 }
 
 // due returns when the first state of a record expires.
@@ -194,37 +203,44 @@ func putJoint(t *Table, now int64, sp *Spot, m Mark, state []byte, must bool) er
 
 // compose makes the record of a key that is there a joint one, or gives it other states. Errors are those of Put.
 func compose(t *Table, now int64, sp *Spot, m Mark, state, beside []byte, must bool) error {
-	m &^= pinned
-	states := append(append(t.parts[:0], state...), beside...)
-	t.parts = states
+	t.parts = append(append(t.parts[:0], state...), beside...)
 	need := sizeOfJoint(len(sp.Key), len(state), len(beside))
-	had := sp.r.blen() > 0
-	if sp.g.stretch(sp.r, need) {
-		writeJoint(sp.r.at, m, sp.Key, len(state), states)
-	} else {
-		sp.r.pin(true)
-		_, err := t.makeRoom(now, sp.Hash, 1, need, must)
-		t.Find(sp)
-		if sp.r.pin(false); err != nil {
-			return err
+	at := sp.r.at
+	if !sp.g.stretch(sp.r, need) {
+		if !sp.g.fits(0, need) || !must && t.arena.budget.over(0) {
+			sp.r.pin(true)
+			_, err := t.makeRoom(now, sp.Hash, 0, need, must)
+			t.Find(sp)
+			if sp.r.pin(false); err != nil {
+				return err
+			}
 		}
-		t.drop(sp)
-		g := sp.g
-		writeJoint(g.at(uint32(g.top)), m, sp.Key, len(state), states)
-		g.point(sp.Hash, g.top)
-		g.top += need
-		g.n++
-		t.n++
-		if had {
-			t.joint++
-		}
-		sp.slot = g.find(sp.Hash, sp.Key)
+		at = sp.g.move(sp.slot, need)
 	}
-	if !had {
+	if sp.r.blen() == 0 {
 		t.joint++
 	}
-	sp.r = sp.g.record(sp.slot)
-	t.expects(sp.g, t.due(sp.r))
+	sp.r = writeJoint(at, m, sp.Key, len(state), t.parts)
+	t.expects(sp.g, min(Expires(m.Kind(), state), Expires(limit.HOLDS, beside)))
+	return nil
+}
+
+// insertJoint is insert for a key and for what is beside it.
+func insertJoint(t *Table, now int64, sp *Spot, m Mark, state, beside []byte, must bool) error {
+	if len(sp.Key) > MaxKey {
+		return ErrKey
+	}
+	need := sizeOfJoint(len(sp.Key), len(state), len(beside))
+	g, err := t.makeRoom(now, sp.Hash, 1, need, must)
+	if err != nil {
+		return err
+	}
+	t.parts = append(append(t.parts[:0], state...), beside...)
+	writeJoint(g.at(uint32(g.top)), m, sp.Key, len(state), t.parts)
+	g.enter(sp.Hash, need)
+	t.n++
+	t.joint++
+	t.expects(g, min(Expires(m.Kind(), state), Expires(limit.HOLDS, beside)))
 	return nil
 }
 

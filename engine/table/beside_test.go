@@ -108,7 +108,7 @@ func (m *besideModel) same(t *rapid.T, keys int) {
 // What is beside a key is there whatever happens to the key, and the other way round: wherever the two are kept.
 func TestBeside(t *testing.T) {
 	const keys = 12 // in one segment
-	joint, apart, left := 0, 0, 0
+	joint, apart, left, both := 0, 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		m := &besideModel{newTableModel(rapid.Uint64().Draw(t, "seed")), map[string][]byte{}, start}
 		lengths := rapid.SampledFrom([]int{8, 9, 17, maxJointState - 1, maxJointState, maxJointState + 1, 120, 127, 128, 300, maxInline + 1})
@@ -117,7 +117,17 @@ func TestBeside(t *testing.T) {
 			k := key(rapid.IntRange(0, keys-1).Draw(t, "key"))
 			a, b := m.spots(k)
 			expires := m.now + rapid.Int64Range(1, 5).Draw(t, "expires")*second
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			switch rapid.IntRange(-2, 9).Draw(t, "what") {
+			case -2, -1:
+				state, beside := stateOf(expires, lengths.Draw(t, "length"), byte(i)), stateOf(expires+second, besides.Draw(t, "length"), byte(i))
+				if m.t.FindBoth(&a, &b); !Join(&a, &b, len(state), len(beside)) {
+					continue
+				}
+				both++
+				if err := m.t.PutBoth(m.now, &a, Mark(limit.GCRA), state, beside, true); err != nil {
+					t.Fatal(err)
+				}
+				m.want[string(k)], m.beside[string(k)] = state, beside
 			case 0, 1, 2:
 				state := stateOf(expires, lengths.Draw(t, "length"), byte(i))
 				if m.t.Find(&a); a.Found() && rapid.Bool().Draw(t, "as long") {
@@ -174,8 +184,8 @@ func TestBeside(t *testing.T) {
 			apart += m.t.beside
 		}
 	})
-	if joint < 1000 || apart < 1000 || left < 20 {
-		t.Errorf("%d were joint, %d apart, and %d were left alone", joint, apart, left)
+	if joint < 1000 || apart < 1000 || left < 20 || both < 100 {
+		t.Errorf("%d were joint, %d apart, and %d were left alone; %d were put at once", joint, apart, left, both)
 	}
 }
 

@@ -148,18 +148,32 @@ func (g *segment) find(h uint64, key []byte) slot {
 // both.
 func (g *segment) add(h uint64, m Mark, key, state []byte) {
 	put(g.at(uint32(g.top)), m, key, state)
-	g.point(h, g.top)
-	g.top += sizeOf(len(key), len(state))
-	g.n++
+	g.enter(h, sizeOf(len(key), len(state)))
 }
 
 // addCopy is add for a record of another segment.
 func (g *segment) addCopy(h uint64, r record) {
 	size := r.size()
 	copy(unsafe.Slice((*byte)(g.at(uint32(g.top))), size), unsafe.Slice((*byte)(r.at), size))
+	g.enter(h, size)
+}
+
+// enter makes size bytes at the end, which have been written, a record in the index.
+func (g *segment) enter(h uint64, size int) {
 	g.point(h, g.top)
 	g.top += size
 	g.n++
+}
+
+// move makes the record at a slot garbage, and returns where it is to be written anew: size bytes at the end, for which there must be room.
+func (g *segment) move(s slot, size int) unsafe.Pointer {
+	r := g.record(s)
+	r.kill()
+	g.garbage += r.size()
+	p := g.at(uint32(g.top))
+	*s = *s&^offsetMask | uint32(g.top)
+	g.top += size
+	return p
 }
 
 // point enters a record's offset into the index.
