@@ -127,6 +127,7 @@ func TestSeveralNodesForEnvoy(t *testing.T) {
 namespaces:
   each: {descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 9}}, {key: b, rate_limit: {unit: day, requests_per_unit: 15}}]}
   all: {all_or_none: true, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 3}}, {key: b, rate_limit: {unit: day, requests_per_unit: 5}}]}
+  rules: [{name: caller, key: [a], limit: fixed 5/d first}, {name: all, limit: fixed 12/d first}]
 `
 	n, ts := newGroupNodes(t), newTestServer(t, "envoy-metrics yes")
 	n.rulesAre(text)
@@ -134,6 +135,21 @@ namespaces:
 	one := ts.client()
 	for _, node := range n.nodes {
 		node.client().do("CONFIG", "SET", "envoy-metrics", "yes")
+	}
+	for i := range 24 { // an ordinary rule for the caller, and one for all
+		words := []string{"RL.ENVOY", "rules", "1", "1", "a", "a" + strconv.Itoa(i%3)}
+		switch {
+		case i%7 == 6:
+			words = append(words, "REFUND")
+		case i%5 == 4:
+			words = append(words, "HITS", "0")
+		}
+		if got, want := n.ask(i%3, i%4 > 1, words...), line(one.do(words...)); got != want {
+			t.Errorf("%q: %s, in one group %s", words, got, want)
+		}
+	}
+	if got := n.ask(0, false, "RL.ENVOY", "rules", "2", "1", "a", "a1", "1", "a", "a2"); !strings.HasPrefix(got, "-CROSSSLOT a request with several descriptors needs") {
+		t.Error(got)
 	}
 	for i := range 90 {
 		words := []string{"RL.ENVOY", []string{"each", "all"}[i%2], "4", "1", "a", "a" + strconv.Itoa(i%3), "1", "b", "b" + strconv.Itoa(i%5), "1", "b", "b" + strconv.Itoa(i%4), "1", "none", "x"}

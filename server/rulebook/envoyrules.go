@@ -2,6 +2,7 @@ package rulebook
 
 import (
 	"math"
+	"slices"
 
 	"limitdb/engine"
 	"limitdb/limit"
@@ -90,6 +91,36 @@ func (all byRules) Free() {
 
 // Waits implements handler.Prepared: it does not ask.
 func (all byRules) Waits() int64 { return -1 }
+
+// Cross implements handler.Crosses. Several checks, each of which takes whatever the others are told, would be requests one after the other.
+func (all byRules) Cross() (r *engine.Together, each handler.Each, text string) {
+	at := slices.IndexFunc(all, func(k *check) bool { return k != nil })
+	if slices.ContainsFunc(all[at+1:], func(k *check) bool { return k != nil }) {
+		return nil, each, handler.ErrOneSlot("a request with several descriptors")
+	}
+	return all[at].Cross()
+}
+
+// Crossed implements handler.Crosses.
+func (all byRules) Crossed(c *call, at int, _ int64, err error) {
+	statuses := make([]status, len(all))
+	for i, k := range all {
+		statuses[i] = status{requests: -1, reset: -1}
+		if k == nil {
+			continue
+		}
+		if k.timed(c); err != nil {
+			c.Fail(inDescriptor(errorText(err, nil), i))
+			return
+		}
+		if k.how == takes {
+			k.denied, k.at = at >= 0, c.Now
+			c.Then(len(k.Charges)*chargeCount, k)
+		}
+		statuses[i] = k.status()
+	}
+	replyEnvoy(c, statuses)
+}
 
 // decide implements envoyRequest.
 func (all byRules) decide(c *call, t *txn) {
