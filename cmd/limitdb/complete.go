@@ -15,13 +15,19 @@ func completing() *cobra.Command {
 	root.Args = cobra.ArbitraryArgs // the configuration file
 	root.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	addDirectives(root)
-	for _, c := range root.Commands() {
+	completeAll(root)
+	return root
+}
+
+// completeAll adds directives to all subcommands that take them.
+func completeAll(parent *cobra.Command) {
+	for _, c := range parent.Commands() {
+		completeAll(c)
 		if c.DisableFlagParsing {
 			c.DisableFlagParsing = false
 			addDirectives(c)
 		}
 	}
-	return root
 }
 
 // addDirectives adds a flag for each directive that a command does not have yet, with what the value may be.

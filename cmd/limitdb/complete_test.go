@@ -66,7 +66,7 @@ func TestCompletion(t *testing.T) {
 // Every directive completes, for the server and for the commands that read its configuration.
 func TestCompletionOfDirectives(t *testing.T) {
 	registry, _ := config.New()
-	for _, before := range [][]string{nil, {"ping"}, {"top"}, {"backup"}} {
+	for _, before := range [][]string{nil, {"ping"}, {"top"}, {"backup"}, {"cluster", "status"}, {"cluster", "drain"}} {
 		got, _ := complete(t, append(before, "--")...)
 		for _, e := range registry.Reference() {
 			if !slices.Contains(got, "--"+e.Name) {

@@ -5,6 +5,7 @@
 //	limitdb top                            watch a running server
 //	limitdb bench                          put load on a server and measure it
 //	limitdb simulate                       replay recorded traffic through limits
+//	limitdb cluster                        show the nodes and groups of a cluster, drain a node
 //	limitdb rules                          check, explain, test and import files of rules
 //	limitdb import                         copy the keys of a Redis server
 //	limitdb check DIR                      verify a data directory
@@ -139,7 +140,7 @@ valid, and exits. docs/configuration.md lists the directives.`,
 	}
 	root.Flags().Bool("check-config", false, "report whether the configuration is valid, and exit")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError(err) })
-	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), rulesCommand(), checkCommand(), exportCommand(), backupCommand(), restoreCommand(), importCommand(), recoverCommand(), versionCommand())
+	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), rulesCommand(), clusterCommand(), checkCommand(), exportCommand(), backupCommand(), restoreCommand(), importCommand(), recoverCommand(), versionCommand())
 	sayUsage(root)
 	return root
 }

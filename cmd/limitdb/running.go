@@ -56,6 +56,21 @@ func connect(set *config.Settings) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return signIn(conn, set)
+}
+
+// connectTo is connect to another server of the same cluster, at its host:port.
+func connectTo(address string, set *config.Settings) (*client, error) {
+	d := net.Dialer{Timeout: askTimeout}
+	conn, err := d.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return signIn(conn, set)
+}
+
+// signIn authenticates on a connection, if there is a password. An error closes it.
+func signIn(conn net.Conn, set *config.Settings) (*client, error) {
 	c := &client{conn, bufio.NewReader(conn)}
 	if pass := set.RequirePass.Get(); pass != "" {
 		if _, err := c.ask("AUTH", pass); err != nil {

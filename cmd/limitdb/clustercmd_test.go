@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"limitdb/resp"
+)
+
+// fieldsOf makes a row of names and values: texts, ints, and lists of texts.
+func fieldsOf(all ...any) row {
+	v := resp.Value{Kind: '*'}
+	for _, f := range all {
+		switch f := f.(type) {
+		case int:
+			v.Elems = append(v.Elems, number(int64(f)))
+		case string:
+			v.Elems = append(v.Elems, word(f))
+		case []string:
+			l := list()
+			for _, s := range f {
+				l.Elems = append(l.Elems, word(s))
+			}
+			v.Elems = append(v.Elems, l)
+		}
+	}
+	return row{v}
+}
+
+func nodeRow(id, state string, draining, replicas, leads int) row {
+	return fieldsOf("id", id, "client", "10.0.0.1:6379", "zone", "", "weight", 100, "state", state, "draining", draining, "replicas", replicas, "leads", leads)
+}
+
+func groupRow(number int, leader, wanted string, settled int, nodes ...string) row {
+	return fieldsOf("group", number, "first-slot", 0, "last-slot", 8191, "leader", leader, "wanted-leader", wanted, "nodes", nodes, "replicas", nodes, "settled", settled, "lag", 3, "keys", 12)
+}
+
+func TestClusterStatus(t *testing.T) {
+	var out strings.Builder
+	nodes := []row{nodeRow("n1", "online", 0, 2, 1), nodeRow("n2", "unreachable", 1, 0, 0)}
+	groups := []row{
+		groupRow(1, "n1", "n1", 1, "n1", "n2"), groupRow(2, "n1", "n2", 1, "n1", "n2"), groupRow(3, "n1", "n1", 0, "n1"), groupRow(4, "", "n1", 1, "n1"),
+	}
+	err := printCluster(&out, fieldsOf("groups", 4), nodes, groups)
+	if err == nil || err.Error() != "no node leads group: 4" {
+		t.Error(err)
+	}
+	want := `NODE  CLIENTS        ZONE  WEIGHT  STATE                  REPLICAS  LEADS
+n1    10.0.0.1:6379  -     100     online                 2         1
+n2    10.0.0.1:6379  -     100     unreachable, draining  0         0
+
+GROUP  SLOTS   LEADER  REPLICAS  KEYS  LAG  STATE
+1      0-8191  n1      n1 n2     12    3    at rest
+2      0-8191  n1      n1 n2     12    3    to be led by n2
+3      0-8191  n1      n1        12    3    moves to n1
+4      0-8191  -       n1        12    3    no leader
+`
+	if got := out.String(); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+
+	out.Reset()
+	one := fieldsOf("id", "n1", "client", "", "vote", "voter", "role", "leader", "state", "online")
+	if err := printCluster(&out, fieldsOf("leader", "10.0.0.1:6379"), []row{one}, nil); err != nil {
+		t.Error(err)
+	}
+	if got, want := out.String(), "NODE  CLIENTS  STATE   VOTE   ROLE\nn1    -        online  voter  leader\n"; got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	if err := printCluster(&out, fieldsOf("leader", ""), []row{one}, nil); err == nil {
+		t.Error("nothing is wrong without a leader")
+	}
+}
+
+// A node is drained when no group is to be there, it has told that it has none, and it has no vote. One that does not answer counts as having what
+// has not come to its place.
+func TestDrainWaits(t *testing.T) {
+	vote := []row{fieldsOf("id", "n1", "vote", "voter"), fieldsOf("id", "n2", "vote", "voter")}
+	none := []row{fieldsOf("id", "n1", "vote", "voter"), fieldsOf("id", "n2", "vote", "nonvoter")}
+	at := func(node row, voters []row, groups ...row) drainView {
+		return drainView{[]row{nodeRow("n1", "online", 0, 1, 1), node}, groups, voters}
+	}
+	looks := []struct {
+		view drainView
+		says string
+	}{
+		{at(nodeRow("n2", "online", 0, 2, 1), vote), "node n2 has everything, as far as the node that was asked knows\n"},
+		{at(nodeRow("n2", "online", 1, 2, 1), vote, groupRow(1, "n2", "n2", 1, "n1", "n2")), "node n2 has 2 replicas, the lead of 1 group, a vote in group 0\n"},
+		{at(nodeRow("n2", "online", 1, 2, 1), vote, groupRow(1, "n2", "n2", 1, "n1", "n2")), ""},
+		{at(nodeRow("n2", "online", 1, 0, 0), vote, groupRow(1, "n1", "n1", 1, "n1", "n2")), "node n2 has 1 replica, a vote in group 0\n"},
+		{at(nodeRow("n2", "unreachable", 1, 0, 0), none, groupRow(1, "n1", "n1", 0, "n1"), groupRow(2, "n1", "n1", 0, "n1")), "node n2 has 2 replicas\n"},
+		{at(nodeRow("n2", "online", 1, 0, 0), none, groupRow(1, "n1", "n1", 0, "n1")), "node n2 is drained: stop it, then remove it with RAFT SERVER REMOVE n2\n"},
+	}
+	var out strings.Builder
+	looked := 0
+	d := drainer{id: "n2", out: &out, look: func() (drainView, error) { looked++; return looks[looked-1].view, nil }}
+	said := 0
+	d.rest = func() {
+		if got := out.String()[said:]; got != looks[looked-1].says {
+			t.Errorf("look %d: %q, want %q", looked, got, looks[looked-1].says)
+		}
+		said = out.Len()
+	}
+	if err := d.wait(); err != nil || looked != len(looks) {
+		t.Errorf("%d looks, %v", looked, err)
+	}
+	d.rest()
+
+	d = drainer{id: "n2", out: &out, end: time.Now(), look: func() (drainView, error) { return looks[1].view, nil }}
+	if err := d.wait(); err == nil || !strings.Contains(err.Error(), "still has 2 replicas") {
+		t.Error(err)
+	}
+	d.look = func() (drainView, error) { return drainView{nodes: []row{nodeRow("n1", "online", 0, 1, 1)}}, nil }
+	if err := d.wait(); err == nil || !strings.Contains(err.Error(), "no node of the cluster any more") {
+		t.Error(err)
+	}
+	d.look = func() (drainView, error) { return drainView{}, errors.New("it is down") }
+	if err := d.wait(); err == nil || !strings.Contains(err.Error(), "it is down") {
+		t.Error(err)
+	}
+}
+
+func TestClusterUsage(t *testing.T) {
+	for line, want := range map[string]string{
+		"cluster stats":                      "limitdb cluster status|plan|drain",
+		"cluster drain":                      "name the node",
+		"cluster drain --off":                "name the node",
+		"cluster drain n1 --timeout":         "--timeout takes a time",
+		"cluster drain n1 --timeout soon":    "not soon",
+		"cluster drain n1 --timeout -1s":     "not -1s",
+		"cluster status --raft-groups seven": "raft-groups",
+	} {
+		if err := run(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+	}
+}
