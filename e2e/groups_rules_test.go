@@ -12,9 +12,7 @@ import (
 // Nodes that have the rules from a file make the same keys of callers whose name is too long for one, so they find the same group for such a
 // caller. So does a node that starts again.
 func TestGroupsRulesFile(t *testing.T) {
-	if !long() {
-		t.Skip("half a minute until both nodes lead: LIMITDB_LONG=1")
-	}
+	t.Parallel()
 	const groups, callers = 4, 12
 	bin := plainBinary(t)
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
@@ -59,13 +57,8 @@ func TestGroupsRulesFile(t *testing.T) {
 	for _, n := range nodes {
 		ready(n)
 	}
-	eventually(t, "both nodes lead groups", func() bool {
-		leads := map[string]bool{}
-		for _, g := range nodes[1].tableOf("RAFT", "GROUPS") {
-			leads[g["leader"]] = true
-		}
-		return leads["n1"] && leads["n2"]
-	})
+	groupsRest(t, nodes[1], groups, 2, false, nodes...)
+	eachLeads(t, nodes[0], nodes...)
 	for again := range 2 {
 		if again == 1 {
 			nodes[1].Kill()

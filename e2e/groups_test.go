@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +37,23 @@ func (n *raftNode) tableOf(words ...any) (rows []map[string]string) {
 func groupsAre(t *testing.T, at *raftNode, groups, replicas int, nodes ...*raftNode) {
 	t.Helper()
 	groupsRest(t, at, groups, replicas, true, nodes...)
+}
+
+// eachLeads makes all nodes lead some group soon: it asks node at to have node i lead group i+1.
+func eachLeads(t *testing.T, at *raftNode, nodes ...*raftNode) {
+	t.Helper()
+	for i, n := range nodes {
+		group := fmt.Sprint(i + 1)
+		eventually(t, n.id+" leads group "+group, func() bool {
+			for _, g := range at.tableOf("RAFT", "GROUPS") {
+				if g["group"] == group && g["leader"] == n.id {
+					return true
+				}
+			}
+			at.askOnce(t, "RAFT", "TRANSFER", group, n.id)
+			return false
+		})
+	}
 }
 
 // groupsRest is groupsAre, and the leaders need not be even.
@@ -100,6 +119,7 @@ func startGroups(t *testing.T, groups, size int, args ...string) (nodes []*raftN
 // A cluster of several groups: its nodes learn from one another how many there are, every group is led somewhere, and replicas and leaders spread
 // over the nodes. A node that is lost and comes back, one that joins, one that is drained and removed, and a restart of all leave every group whole.
 func TestGroups(t *testing.T) {
+	t.Parallel()
 	const groups = 4
 	bin := plainBinary(t)
 	begin := func(i int, args ...string) *raftNode {
@@ -135,6 +155,37 @@ func TestGroups(t *testing.T) {
 	}
 	shows("GROUP  SLOTS", "status")
 
+	// Every node decides, for the keys of the groups that it leads, and counts what it decides.
+	const callers = 20
+	for i := range callers {
+		if got := nodes[i%3].ask(t, "RL.TAKE", fmt.Sprint("caller:", i), "GCRA", "10/d"); !strings.HasPrefix(got, "[0 10 9 ") {
+			t.Errorf("caller %d: %s", i, got)
+		}
+	}
+	sum := func(pattern string) (all int) {
+		for _, n := range nodes {
+			for _, m := range regexp.MustCompile(`(?m)^`+pattern+` (\d+)$`).FindAllStringSubmatch(get("http://"+n.HTTPAddr+"/metrics"), -1) {
+				v, err := strconv.Atoi(m[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				all += v
+			}
+		}
+		return all
+	}
+	for pattern, want := range map[string]int{
+		`limitdb_decisions_total\{result="allowed"\}`: callers, `limitdb_group_decisions_total\{group="[1-4]"\}`: callers,
+		`limitdb_group_leading\{group="[1-4]"\}`: groups, `limitdb_group_leading\{group="0"\}`: 1,
+	} {
+		if got := sum(pattern); got != want {
+			t.Errorf("%s is %d on all nodes, want %d", pattern, got, want)
+		}
+	}
+	eventually(t, "all replicas have all keys", func() bool {
+		return sum(`limitdb_group_keys\{group="[1-4]"\}`) == 3*callers && sum("limitdb_keys") == 3*callers
+	})
+
 	// A node is killed. The others lead its groups, and it has all of them when it is back.
 	lost := nodes[1]
 	lost.Kill()
@@ -142,6 +193,12 @@ func TestGroups(t *testing.T) {
 		all := nodes[0].tableOf("RAFT", "GROUPS")
 		return len(all) == groups && !slices.ContainsFunc(all, func(g map[string]string) bool { return g["leader"] == "" || g["leader"] == lost.id })
 	})
+	for i := range callers {
+		at := nodes[2*(i%2)]
+		eventually(t, fmt.Sprintf("what caller %d took counts", i), func() bool {
+			return strings.HasPrefix(at.ask(t, "RL.PEEK", fmt.Sprint("caller:", i), "GCRA", "10/d"), "[0 10 8 ")
+		})
+	}
 	if got := nodes[0].ask(t, "RAFT", "SERVER", "REMOVE", nodes[2].id); !strings.Contains(got, "drain it first") {
 		t.Errorf("a node that has replicas is removed: %s", got)
 	}

@@ -3,6 +3,7 @@ package observe
 import (
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,7 @@ type collector struct {
 	scalars  []scalar
 	durable  []scalar // sent only if state is kept on disk
 	cluster  []scalar // sent only if several nodes hold the state
+	groups   []groupMetric
 
 	build, rejected, closed                 *prometheus.Desc
 	calls, errors, duration, decisions      *prometheus.Desc
@@ -47,6 +49,7 @@ func newCollector(snapshot func() Snapshot) *collector {
 		scalars:  slices.Concat(clientScalars(), serverScalars(), backupScalars()),
 		durable:  durabilityScalars(),
 		cluster:  replicationScalars(),
+		groups:   groupMetrics(),
 
 		build:     describe("build_info", "Always 1; the labels say what is running.", "version", "goversion"),
 		rejected:  describe("connections_rejected_total", "Connections turned away, by reason.", "reason"),
@@ -183,6 +186,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	} {
 		ch <- d
 	}
+	for _, m := range c.groups {
+		ch <- m.desc
+	}
 	for _, d := range slices.Concat(c.rules.all(), c.envoy.all()) {
 		ch <- d
 	}
@@ -202,6 +208,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if s.Replication.On {
 		for _, m := range c.cluster {
 			send(ch, m.desc, m.kind, m.value(&s))
+		}
+	}
+	for i := range s.Groups {
+		for _, m := range c.groups {
+			send(ch, m.desc, m.kind, m.value(&s.Groups[i]), strconv.Itoa(s.Groups[i].Number))
 		}
 	}
 	send(ch, c.build, prometheus.GaugeValue, 1, s.Version, runtime.Version())

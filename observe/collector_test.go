@@ -69,6 +69,9 @@ func sample() Snapshot {
 			On: true, Leads: true, Term: 55, Last: 56, Committed: 57, Applied: 58, LastContact: 59e6, Epochs: 60, Ignored: 61, Rebuilds: 62,
 			Member: true, Voter: true, Members: 63, Voters: 64, Answering: 65, Refused: 66, Differ: []string{"maxmemory of n2"},
 		},
+		Groups: []Group{{Number: 0, LeaderKnown: true, Term: 92}, {
+			Number: 64, Leads: true, LeaderKnown: true, Term: 93, Last: 94, Committed: 95, Applied: 96, Keys: 97, Bytes: 98, Decisions: 99, Expired: 100, Evicted: 101,
+		}},
 		TopLimited: []stats.Count{
 			{Name: "user:1", N: 63}, {Name: "bad \xff", N: 64}, {Name: strings.Repeat("k", 200) + "1", N: 65}, {Name: strings.Repeat("k", 200) + "2", N: 66},
 		},
@@ -101,8 +104,8 @@ func sample() Snapshot {
 // Without a data directory there are no metrics of it.
 func TestNothingKept(t *testing.T) {
 	s := sample()
-	s.Durability, s.Replication = stats.Durability{}, stats.Replication{}
-	for _, name := range []string{"limitdb_log_", "limitdb_snapshot", "limitdb_loading", "limitdb_writes_refused"} {
+	s.Durability, s.Replication, s.Groups = stats.Durability{}, stats.Replication{}, nil
+	for _, name := range []string{"limitdb_log_", "limitdb_snapshot", "limitdb_loading", "limitdb_raft_", "limitdb_group_", "limitdb_writes_refused"} {
 		if strings.Contains(scrape(t, s), name) {
 			t.Errorf("there is %s…", name)
 		}

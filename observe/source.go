@@ -40,6 +40,8 @@ type Snapshot struct {
 	Certificates []Certificate
 	// Replication describes this node of a cluster.
 	Replication stats.Replication
+	// Groups are the groups of which this node has a replica; none in a cluster of one group.
+	Groups []Group
 
 	// TopLimited has the keys that are denied most often now, with their counts of the last minutes. It is
 	// empty unless metrics-top-keys asks for some.

@@ -33,7 +33,8 @@ type Group struct {
 	Nodes       []string
 	Settled     bool // the group is known to have come to Nodes
 	Replicas    []Replica
-	Keys        int64 // as the leader says
+	Keys, Bytes int64  // as the leader says
+	Decisions   uint64 // of the leader, since it started
 }
 
 // Replica is a replica of a group, as its node says.
@@ -96,7 +97,7 @@ func (r *Replication) listGroups(c *call) {
 			replicas, lag = append(replicas, text), max(lag, p.Lag)
 		}
 		c.Fields("group", g.Number, "first-slot", g.First, "last-slot", g.Last, "leader", g.Leader, "wanted-leader", g.Wanted, "term", g.Term,
-			"nodes", g.Nodes, "replicas", replicas, "settled", map[bool]int{true: 1}[g.Settled], "lag", lag, "keys", g.Keys)
+			"nodes", g.Nodes, "replicas", replicas, "settled", map[bool]int{true: 1}[g.Settled], "lag", lag, "keys", g.Keys, "bytes", g.Bytes, "decisions", g.Decisions)
 	}
 }
 

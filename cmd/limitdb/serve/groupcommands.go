@@ -34,7 +34,8 @@ func (s *directory) listGroups() (all []cluster.Group) {
 		var voters []string
 		for _, one := range everything {
 			if one.Group == g && one.Leads && one.Term >= of.Term {
-				of.Leader, of.Term, of.Keys, end, voters = one.node, one.Term, one.Keys, one.Last, one.Voters
+				of.Leader, of.Term, end, voters = one.node, one.Term, one.Last, one.Voters
+				of.Keys, of.Bytes, of.Decisions = one.Keys, one.Bytes, one.Decisions
 			}
 		}
 		for _, one := range everything {

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"limitdb/engine"
@@ -14,7 +16,7 @@ func (p *process) snapshot() observe.Snapshot {
 	s := observe.Snapshot{
 		Server:      p.server.Figures(),
 		ClockOffset: time.Duration(p.reloads.clockOffset.Load()),
-		Engine:      p.states().Stats(), MaxMemory: p.set.MaxMemory.Get(),
+		Engine:      p.tables(), MaxMemory: p.set.MaxMemory.Get(),
 		Config: observe.Config{
 			Reloads: p.reloads.done.Load(), ReloadFailures: p.reloads.failed.Load(),
 			LastReloadOK: !p.reloads.lastFailed.Load() && !p.reloads.certificatesFailed.Load(), LastReload: time.Unix(0, p.reloads.at.Load()),
@@ -26,6 +28,7 @@ func (p *process) snapshot() observe.Snapshot {
 	if p.member != nil {
 		s.Replication = p.member.replica.status()
 	}
+	s.Groups = p.member.groups()
 	s.Clients.Rejected = append(s.Clients.Rejected, stats.Count{Name: "descriptors", N: uint64(t.Refused)})
 	s.Clients.AcceptErrors = uint64(t.AcceptErrors)
 	s.Engine.Allowed += p.server.Rules().Free()
@@ -47,11 +50,61 @@ func (p *process) snapshot() observe.Snapshot {
 		s.DecisionsLogged, s.DecisionsDropped = p.decisionLog.Counts()
 	}
 	if most := int(p.set.MetricsTopKeys.Get()); most > 0 {
-		for _, k := range p.states().Top(p.server.Group().Now(), engine.ByLimited, most, nil) {
-			s.TopLimited = append(s.TopLimited, stats.Count{Name: string(k.Key), N: uint64(max(0, k.Count))})
-		}
+		s.TopLimited = p.topLimited(most)
 	}
 	return s
+}
+
+// engines calls fn with the table of each group of this node.
+func (p *process) engines(fn func(group int, e *engine.Engine)) {
+	if p.member == nil || p.member.several == nil {
+		fn(0, p.states())
+		return
+	}
+	for g, r := range p.member.several.replicas {
+		fn(g, r.states.Load())
+	}
+}
+
+// tables returns the figures of all tables of this node.
+func (p *process) tables() (sum engine.Stats) {
+	const shards = 64
+	p.engines(func(_ int, e *engine.Engine) {
+		for next := e.AddStats(&sum, 0, shards); next > 0; {
+			next = e.AddStats(&sum, next, shards)
+		}
+	})
+	return sum
+}
+
+// topLimited returns the keys that are denied most often, at most so many.
+func (p *process) topLimited(most int) (all []stats.Count) {
+	p.engines(func(group int, e *engine.Engine) {
+		for _, k := range e.Top(p.server.Groups()[group].Now(), engine.ByLimited, most, nil) {
+			all = append(all, stats.Count{Name: string(k.Key), N: uint64(max(0, k.Count))})
+		}
+	})
+	slices.SortStableFunc(all, func(a, b stats.Count) int { return cmp.Compare(b.N, a.N) })
+	return all[:min(len(all), most)]
+}
+
+// groups returns the groups of which the node has a replica, if there are several.
+func (m *member) groups() (all []observe.Group) {
+	if m == nil || m.several == nil {
+		return nil
+	}
+	for g, r := range m.several.replicas {
+		node := r.node.Load()
+		if node == nil {
+			continue
+		}
+		is, has := r.status(), r.states.Load().Stats()
+		all = append(all, observe.Group{
+			Number: g, Leads: is.Leads, LeaderKnown: is.Serves(), Term: is.Term, Last: is.Last, Committed: is.Committed, Applied: is.Applied,
+			Keys: has.Keys, Bytes: has.Bytes, Decisions: has.Allowed + has.Limited, Expired: has.Expired, Evicted: has.Evicted,
+		})
+	}
+	return all
 }
 
 // certificates returns how long the certificates in use are still valid.
