@@ -40,7 +40,7 @@ func TestGroupsRulesFile(t *testing.T) {
 		t.Helper()
 		for i := range callers {
 			eventually(t, fmt.Sprint(n.id, " checks caller ", i), func() bool {
-				return strings.HasPrefix(n.ask(t, "RL.CHECK", "shop", "1", "user", fmt.Sprint(i, strings.Repeat("u", 300))), "[1 ")
+				return strings.HasPrefix(n.ask(t, "RL.CHECK", "shop", "1", "user", fmt.Sprint(i, strings.Repeat("u", 300))), "[0 ")
 			})
 		}
 	}

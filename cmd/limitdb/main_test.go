@@ -20,7 +20,7 @@ func TestMistypedSubcommand(t *testing.T) {
 		{"frobnicate", `there is no subcommand and no file named "frobnicate"`},
 		{"rules chekc", `unknown subcommand "chekc": the usage is limitdb rules check|explain|test|import`},
 		{"check", "wrong number of arguments: the usage is limitdb check DIR"},
-		{"export one", "wrong number of arguments: the usage is limitdb export DIR DIR2"},
+		{"export one", "wrong number of arguments: the usage is limitdb export DIR... DIR2"},
 		{"import", "an option is missing: the usage is limitdb import --from redis://host:port/db --to redis://host:port"},
 		{"help nosuch", `limitdb has no subcommand "nosuch": see limitdb --help`},
 		{"help chekc", `unknown subcommand "chekc": did you mean "check"?`},
