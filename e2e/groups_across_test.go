@@ -57,9 +57,7 @@ namespaces:
 
 // Requests for limits of several groups are answered at every node as one server answers them.
 func TestGroupsAcross(t *testing.T) {
-	if !long() {
-		t.Skip("a minute: LIMITDB_LONG=1")
-	}
+	t.Parallel()
 	const groups = 4
 	nodes := startGroups(t, groups, 3)
 	one := start(t, "--appendonly", "no")
@@ -162,9 +160,7 @@ type requester struct {
 // A node that leads parts of requests is killed while they run. No limit is exceeded, whoever has asked gets a clear error, and the nodes that are
 // left go on.
 func TestGroupsAcrossLoseANode(t *testing.T) {
-	if !long() {
-		t.Skip("a minute: LIMITDB_LONG=1")
-	}
+	t.Parallel()
 	const groups, most = 4, 900
 	nodes := startGroups(t, groups, 3)
 	nodes[0].ask(t, "RL.RULES", "LOAD", fmt.Sprintf("version: 1\nnamespaces: {n: [{name: own, key: [user], limit: gcra 100000/365d}, {name: all, limit: gcra %d/365d}]}\n", most))

@@ -107,12 +107,13 @@ func startGroups(t *testing.T, groups, size int, args ...string) (nodes []*raftN
 		nodes = append(nodes, n)
 		eventually(t, n.id+" is ready", func() bool { return get("http://"+n.HTTPAddr+"/readyz") != "" })
 		if i == 0 {
-			groupsAre(t, n, groups, 1, n)
+			groupsRest(t, n, groups, 1, false, n)
 		}
 	}
 	for _, n := range nodes {
 		groupsRest(t, n, groups, min(3, size), long(), nodes...)
 	}
+	eachLeads(t, nodes[0], nodes...)
 	return nodes
 }
 

@@ -8,6 +8,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/observe"
+	"limitdb/server/group"
 )
 
 // snapshot gathers the figures for the HTTP port.
@@ -16,7 +17,7 @@ func (p *process) snapshot() observe.Snapshot {
 	s := observe.Snapshot{
 		Server:      p.server.Figures(),
 		ClockOffset: time.Duration(p.reloads.clockOffset.Load()),
-		Engine:      p.tables(), MaxMemory: p.set.MaxMemory.Get(),
+		Engine:      tablesOf(p).figures(), MaxMemory: p.set.MaxMemory.Get(),
 		Config: observe.Config{
 			Reloads: p.reloads.done.Load(), ReloadFailures: p.reloads.failed.Load(),
 			LastReloadOK: !p.reloads.lastFailed.Load() && !p.reloads.certificatesFailed.Load(), LastReload: time.Unix(0, p.reloads.at.Load()),
@@ -50,40 +51,42 @@ func (p *process) snapshot() observe.Snapshot {
 		s.DecisionsLogged, s.DecisionsDropped = p.decisionLog.Counts()
 	}
 	if most := int(p.set.MetricsTopKeys.Get()); most > 0 {
-		s.TopLimited = p.topLimited(most)
+		s.TopLimited = tablesOf(p).topLimited(most, p.server.Groups())
 	}
 	return s
 }
 
-// engines calls fn with the table of each group of this node.
-func (p *process) engines(fn func(group int, e *engine.Engine)) {
+// tables are the tables of this node, by group; or that of the only group.
+type tables []*engine.Engine
+
+func tablesOf(p *process) (all tables) {
 	if p.member == nil || p.member.several == nil {
-		fn(0, p.states())
-		return
+		return tables{p.states()}
 	}
-	for g, r := range p.member.several.replicas {
-		fn(g, r.states.Load())
+	for _, r := range p.member.several.replicas {
+		all = append(all, r.states.Load())
 	}
+	return all
 }
 
-// tables returns the figures of all tables of this node.
-func (p *process) tables() (sum engine.Stats) {
+// figures returns the figures of all.
+func (t tables) figures() (sum engine.Stats) {
 	const shards = 64
-	p.engines(func(_ int, e *engine.Engine) {
+	for _, e := range t {
 		for next := e.AddStats(&sum, 0, shards); next > 0; {
 			next = e.AddStats(&sum, next, shards)
 		}
-	})
+	}
 	return sum
 }
 
 // topLimited returns the keys that are denied most often, at most so many.
-func (p *process) topLimited(most int) (all []stats.Count) {
-	p.engines(func(group int, e *engine.Engine) {
-		for _, k := range e.Top(p.server.Groups()[group].Now(), engine.ByLimited, most, nil) {
+func (t tables) topLimited(most int, groups []*group.Group) (all []stats.Count) {
+	for i, e := range t {
+		for _, k := range e.Top(groups[i].Now(), engine.ByLimited, most, nil) {
 			all = append(all, stats.Count{Name: string(k.Key), N: uint64(max(0, k.Count))})
 		}
-	})
+	}
 	slices.SortStableFunc(all, func(a, b stats.Count) int { return cmp.Compare(b.N, a.N) })
 	return all[:min(len(all), most)]
 }
