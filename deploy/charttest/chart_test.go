@@ -325,12 +325,34 @@ func TestValues(t *testing.T) {
 	t.Logf("%d combinations, %d configurations", combinations, len(checked))
 }
 
+// With several groups, there may be any number of nodes, and the first pod begins the groups.
+func TestGroups(t *testing.T) {
+	server := filepath.Join(t.TempDir(), "limitdb")
+	if out, err := exec.Command("go", "build", "-C", "../..", "-o", server, "./cmd/limitdb").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	places := certificates(t)
+	texts, err := render(load(t), "limitdb", map[string]any{"nodes": 6, "groups": 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := decode(t, texts)
+	o.check([]string{"limitdb-password", "limitdb-nodes"})
+	for i := range 6 {
+		pod := fmt.Sprint("limitdb-", i)
+		if got := strings.Contains(o.conf.Data[pod+".conf"], "raft-groups 16\n"); got != (i == 0) {
+			t.Errorf("%s: %s", pod, o.conf.Data[pod+".conf"])
+		}
+		checkConfig(t, server, places, o, pod)
+	}
+}
+
 // certificates makes what the pods mount, and returns the paths in the pod and here.
 func certificates(t *testing.T) []string {
 	t.Helper()
 	work := t.TempDir()
 	names := []string{"tls"}
-	for i := range 5 {
+	for i := range 6 {
 		names = append(names, fmt.Sprint("limitdb-", i), fmt.Sprint("edge-limitdb-", i))
 	}
 	certs := filepath.Join(work, "certs")
@@ -371,6 +393,10 @@ func TestBadValues(t *testing.T) {
 	for _, bad := range []map[string]any{
 		{"nodes": 2},
 		{"nodes": "3"},
+		{"nodes": 6},
+		{"nodes": 33, "groups": 16},
+		{"nodes": 1, "groups": 16},
+		{"nodes": 6, "groups": 3},
 		{"replicas": 3},
 		{"antiAffinity": "soft"},
 		{"certificates": map[string]any{"duration": "90d"}},
