@@ -60,7 +60,8 @@ func FuzzSearch(f *testing.F) {
 		if pattern, ok := glob.Compile(escape(text)); ok && (!pattern.Match([]byte(text)) || pattern.Match([]byte(text+"x"))) {
 			t.Errorf("%q does not match %q only", escape(text), text)
 		}
-		if len(text) < 200 && example(strings.NewReplacer(`\`, `\\`, "*", `\*`).Replace(text)) != text {
+		// What begins with a bracket may be a list of networks.
+		if len(text) < 200 && !strings.HasPrefix(text, "[") && example(strings.NewReplacer(`\`, `\\`, "*", `\*`).Replace(text)) != text {
 			t.Errorf("%q is no example of itself", text)
 		}
 	})
