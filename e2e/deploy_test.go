@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,11 +92,44 @@ func on(args []string, pairs ...string) []string {
 	return args
 }
 
-// The nodes of the compose file, with the addresses of this machine for those of the containers, form a cluster.
+// The nodes of the compose file form a cluster.
 func TestComposeFile(t *testing.T) {
 	t.Parallel()
-	file := readYAML[composeFile](t, "../deploy/docker-compose.yml")[0]
-	names := []string{"n1", "n2", "n3"}
+	for _, n := range composed(t, "../deploy/docker-compose.yml", "n1", "n2", "n3") {
+		n.has(t, "voters", "3")
+	}
+}
+
+// The nodes of the compose file with groups form a cluster, and each zone gets a replica of every group.
+func TestComposeFileOfGroups(t *testing.T) {
+	t.Parallel()
+	nodes := composed(t, "../deploy/docker-compose-groups.yml", "n1", "n2", "n3", "n4", "n5", "n6")
+	zones, want := map[string]string{}, map[string]string{"n1": "a", "n2": "b", "n3": "c", "n4": "a", "n5": "b", "n6": "c"}
+	eventually(t, "all nodes have told their zones", func() bool {
+		for _, n := range nodes[0].tableOf("RAFT", "NODES") {
+			zones[n["id"]] = n["zone"]
+		}
+		return maps.Equal(zones, want)
+	})
+	eventually(t, "each group has replicas in three zones", func() bool {
+		all := nodes[0].tableOf("RAFT", "GROUPS")
+		for _, g := range all {
+			in := map[string]bool{}
+			for _, id := range strings.Fields(strings.Trim(g["replicas"], "[]")) {
+				in[zones[id]] = true
+			}
+			if len(in) != 3 {
+				return !long() // until then it takes a minute
+			}
+		}
+		return len(all) == 16
+	})
+}
+
+// composed starts the nodes of a compose file, with the addresses of this machine for those of the containers.
+func composed(t *testing.T, path string, names ...string) (nodes []*raftNode) {
+	t.Helper()
+	file := readYAML[composeFile](t, path)[0]
 	if len(file.Services) != len(names) || len(file.Volumes) != len(names) {
 		t.Fatalf("%+v", file)
 	}
@@ -111,7 +145,6 @@ func TestComposeFile(t *testing.T) {
 	for _, n := range names {
 		places = append(places, n+":7380", "127.0.0.1:"+freePort(t), n+":6379", "127.0.0.1:"+freePort(t))
 	}
-	var nodes []*raftNode
 	for i, n := range names {
 		s := file.Services[n]
 		for _, v := range s.Volumes {
@@ -128,7 +161,7 @@ func TestComposeFile(t *testing.T) {
 			t.Errorf("%s: %+v", n, s)
 		}
 		_, port, _ := strings.Cut(places[5+4*i], ":")
-		node := &raftNode{id: n, args: slices.Concat(on(s.Command, places...), []string{"--requirepass", clusterPassword, "--port", port}, timeouts(patience))}
+		node := &raftNode{id: n, password: clusterPassword, args: slices.Concat(on(s.Command, places...), []string{"--requirepass", clusterPassword, "--port", port}, timeouts(patience))}
 		addr := places[5+4*i]
 		o := options{bin: plainBinary(t), noPort: true, ready: func(*proc) bool { return answers(addr) }}
 		if node.proc = launch(t, o, t.TempDir(), node.args); node.proc == nil {
@@ -138,9 +171,7 @@ func TestComposeFile(t *testing.T) {
 		node.Addr = addr
 		nodes = append(nodes, node)
 	}
-	for _, n := range nodes {
-		n.has(t, "voters", "3")
-	}
+	return nodes
 }
 
 // The objects for Kubernetes have the checksum of the chart that they are made from.

@@ -17,7 +17,7 @@ import (
 
 // tableOf runs a command that replies a list of fields, and returns them as texts; nil after an error.
 func (n *raftNode) tableOf(words ...any) (rows []map[string]string) {
-	c := goredis.NewClient(&goredis.Options{Addr: n.Addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: deadline})
+	c := goredis.NewClient(&goredis.Options{Addr: n.Addr, Password: n.password, MaxRetries: -1, DialerRetries: 1, ReadTimeout: deadline})
 	defer func() { _ = c.Close() }()
 	all, _ := c.Do(context.Background(), words...).Slice()
 	for _, row := range all {

@@ -18,6 +18,7 @@ type raftNode struct {
 	args     []string
 	bin      string // "" for the plain binary
 	env      []string
+	password string // of its clients, for tableOf
 }
 
 // timeouts are the directives for elections after so many milliseconds without a leader.
