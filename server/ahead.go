@@ -218,7 +218,7 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 				words, start = a.words[start:end:end], end
 			}
 			s.invoke(a.cmds[ran], words, 0)
-			if (s.slow > 0 || s.call.Ran >= handler.LookAtClock) && back && s.overTurn(&s.call, 0) {
+			if (s.slow > 0 || s.call.Ran >= handler.LookAtClock) && back && s.overTurn(0) {
 				over = true
 				s.rd.Unread(a.left[ran] - s.rd.Buffered())
 			}

@@ -81,7 +81,6 @@ func (s *session) Resume() (more bool) {
 			return s.roomWhileParked()
 		}
 		s.unpark()
-		s.in = nil
 	}
 	s.rd.Feed(nil)
 	more = s.run()
@@ -183,7 +182,7 @@ func (s *session) run() (more bool) {
 			args, err, collected = queue.next(s)
 		}
 		if collected {
-			if collected = false; queue.n == aheadMost && (queue.run(s, true) || s.overTurn(&s.call, 0)) && s.rd.Buffered() > 0 && !s.fwd.depart() {
+			if collected = false; queue.n == aheadMost && (queue.run(s, true) || s.overTurn(0)) && s.rd.Buffered() > 0 && !s.fwd.depart() {
 				s.yield(nextTurn{})
 			}
 			continue
@@ -218,7 +217,7 @@ func (s *session) run() (more bool) {
 			s.flush()
 			s.call.Ran = handler.LookAtClock // writing takes time, too
 		}
-		if s.overTurn(&s.call, 1) && s.pending == nil && s.rd.Buffered() > 0 && !s.fwd.depart() {
+		if s.overTurn(1) && s.pending == nil && s.rd.Buffered() > 0 && !s.fwd.depart() {
 			s.yield(nextTurn{})
 		}
 	}
@@ -237,7 +236,7 @@ func (s *session) finish() {
 	s.rd.Keep()
 	s.flush()
 	s.end()
-	s.addTally(&s.call)
+	s.addTally()
 	takeBuffer(&s.srv.buffers, s.call.Out)
 	s.call.Out = nil
 

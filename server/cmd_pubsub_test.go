@@ -164,7 +164,7 @@ func TestPublishInSteps(t *testing.T) {
 	if got, want := line(c.do("PUBLISH", long+"x", "text")), "-"+fmt.Sprintf(pubsub.ErrChannelForPatterns, len(long)); got != want || c.conn.yields > 0 {
 		t.Errorf("%s after %d turns", got, c.conn.yields)
 	}
-	c.s.length = int64(time.Hour)
+	c.conn.turn = time.Hour
 	if got := line(c.do("SPUBLISH", strings.Repeat("x", 1024), "text")); got != "0" { // no pattern is compared with it
 		t.Error(got)
 	}

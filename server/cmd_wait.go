@@ -94,6 +94,14 @@ func within(done <-chan error, ms int64, gone <-chan struct{}) error {
 	return errLate
 }
 
+// leaves returns a channel that is closed when the client is gone.
+func (s *session) leaves() <-chan struct{} {
+	if s.gone == nil {
+		s.gone = make(chan struct{})
+	}
+	return s.gone
+}
+
 func waitAOFCommand(c *call) {
 	local, ok1 := resp.ParseInt(c.Args[1])
 	replicas, ok2 := resp.ParseInt(c.Args[2])

@@ -127,7 +127,7 @@ func (r *everyCommand) round() {
 	}
 	r.ca, r.cb = r.a.client(), r.b.client()
 	for _, c := range []*testClient{r.ca, r.cb} {
-		c.s.length = int64(time.Hour)
+		c.conn.turn = time.Hour
 	}
 	r.log = r.a.replayed()
 	for _, pair := range r.a.registry.Get("*") {

@@ -240,7 +240,9 @@ func (f *forwarding) resume(s *session) bool {
 		f.send(l)
 	}
 	f.show()
-	s.bound(f.live)
+	if s.life.Open() && int64(f.live)+s.conn.Pending() > s.pub.OutputLimit() {
+		s.pub.CloseForOutput()
+	}
 	return f.settled() && f.settle()
 }
 
@@ -446,8 +448,8 @@ func (l *leg) close() {
 }
 
 // dropLegs forgets the legs that have neither a stream nor commands.
-func (r *round) dropLegs() {
-	r.legs = slices.DeleteFunc(r.legs, func(l *leg) bool { return l.stream == nil && len(l.ends) == 0 })
+func (f *forwarding) dropLegs() {
+	f.legs = slices.DeleteFunc(f.legs, func(l *leg) bool { return l.stream == nil && len(l.ends) == 0 })
 }
 
 // add notes that a command of a group was appended to the batch of a leg.
@@ -469,13 +471,13 @@ func (f *forwarding) add(l *leg, g *group.Group) {
 }
 
 // place returns the place of the client's next command.
-func (r *round) place() (at int) {
-	if len(r.free) > 0 {
-		at, r.free = r.free[0], r.free[1:]
+func (f *forwarding) place() (at int) {
+	if len(f.free) > 0 {
+		at, f.free = f.free[0], f.free[1:]
 		return at
 	}
-	r.slots = append(r.slots, slot{})
-	return len(r.slots) - 1
+	f.slots = append(f.slots, slot{})
+	return len(f.slots) - 1
 }
 
 // send sends the next commands of a leg, as many as may be underway.
@@ -636,18 +638,18 @@ func (f *forwarding) fail(l *leg, text string) {
 }
 
 // settled reports whether nothing is underway any more.
-func (r *round) settled() bool {
-	for _, l := range r.legs {
+func (f *forwarding) settled() bool {
+	for _, l := range f.legs {
 		if l.answered < l.sent || l.sent < len(l.ends) && !l.closed {
 			return false
 		}
 	}
-	return r.here == nil || !r.here.waits
+	return f.here == nil || !f.here.waits
 }
 
 // leaves reports whether some commands were not sent.
-func (r *round) leaves() bool {
-	return slices.ContainsFunc(r.legs, func(l *leg) bool { return l.answered < len(l.ends) })
+func (f *forwarding) leaves() bool {
+	return slices.ContainsFunc(f.legs, func(l *leg) bool { return l.answered < len(l.ends) })
 }
 
 // unbegun is a command of a round that is settled which nobody has begun.
@@ -658,8 +660,8 @@ type unbegun struct {
 }
 
 // unbegun returns the commands that nobody has begun, in their order.
-func (r *round) unbegun() (left []unbegun) {
-	for _, l := range r.legs {
+func (f *forwarding) unbegun() (left []unbegun) {
+	for _, l := range f.legs {
 		for i := l.answered; i < len(l.ends); i++ {
 			from := 0
 			if i > 0 {
@@ -771,17 +773,18 @@ func (f *forwarding) besides() *beside {
 }
 
 // keep keeps what the session has replied until the round departs.
-func (f *forwarding) keep(out []byte) {
-	h := f.besides()
-	h.shares.Add(len(h.b), f.s.shares)
-	h.b = append(h.b, out...)
-	f.s.shares.Reset()
+func (f *forwarding) keep() {
+	s, h := f.s, f.besides()
+	h.shares.Add(len(h.b), s.shares)
+	h.b = append(h.b, s.call.Out...)
+	s.call.Out = s.call.Out[:0]
+	s.shares.Reset()
 }
 
 // begin begins to wait for what the replies reveal, when the round departs.
 func (h *beside) begin(f *forwarding) {
 	h.due.Store(false)
-	h.waits = h.all.Await(&h.shares, f.s.kicks())
+	h.waits = h.all.Await(&h.shares, kicks(f.s))
 	h.shares.Reset()
 }
 

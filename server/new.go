@@ -146,11 +146,7 @@ func (srv *Server) ackChanged() {
 // that says why.
 func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
-	s := &session{srv: srv}
-	s.conn, s.life, s.clock, s.length = c, c.Life(), srv.clock, int64(c.Turn())
-	if !srv.several() {
-		s.keeper = &srv.group.Keeper
-	}
+	s := &session{srv: srv, conn: c, life: c.Life()}
 	s.call = srv.newCall(srv.group, 0, resp.RESP2, nil)
 	s.call.client, s.call.Client = s, (*handlerClient)(s)
 	srv.clients.Init(&s.pub, c, srv.clock.Now())
@@ -186,7 +182,6 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	}
 	s.call.Lane = laneOf(srv, c, s.pub.ID)
 	s.stripe = srv.counts.Stripe(s.call.Lane)
-	s.sent = &s.stripe.Out
 	if refuse != "" {
 		c.Write(resp.AppendError(nil, refuse))
 		c.CloseAfterFlush(clients.ErrRefused)

@@ -10,7 +10,6 @@ import (
 
 	"limitdb/resp"
 	"limitdb/server/clients"
-	"limitdb/server/durable"
 	"limitdb/server/group"
 	"limitdb/server/spec"
 	"limitdb/transport"
@@ -24,7 +23,7 @@ import (
 // One wait is under way at a time. Replies of commands that run meanwhile are appended, and
 // get a wait of their own when the first is over.
 type owed struct {
-	out     *outlet
+	s       *session
 	b       []byte
 	covered int // the wait under way is for these first bytes of b
 	waiting bool
@@ -36,27 +35,9 @@ type owed struct {
 	all     *group.Awaited // with several groups, of which replies may wait; else nil
 }
 
-// outlet is what a session's replies go through: the connection, or, while they wait, owed.
-type outlet struct {
-	keeper *durable.Keeper // of the only group; nil with several
-	sent   *atomic.Uint64  // counts bytes
-	owed   *owed           // nil if no reply ever waited
-	turn   uint64          // see Durability.Turn; of the batch, or of the parked command, in the call's group
-
-	// What the replies of the batch reveal, with one group and with several.
-	told   bool // one of them reveals state
-	quiet  int  // bytes before that one
-	shares *group.Shares
-
-	kept  int              // bytes before the reply of a command that CLIENT REPLY silences
-	aside func(out []byte) // takes what the session replies beside a round of its forwarded commands, see forward.go; nil: it is sent
-
-	peer
-}
-
 // tell notes whether the reply of cmd, which begins at mark, reveals state.
 func (s *session) tell(cmd *spec.Command, mark int) {
-	if s.told || cmd.Flags&(spec.Write|spec.Readonly|spec.Quorum) == 0 {
+	if s.told || cmd.Flags&(spec.Write|spec.Readonly|spec.Quorum) == 0 || len(s.call.Out) <= mark {
 		return
 	}
 	s.tellFirst(cmd, mark)
@@ -68,7 +49,7 @@ func (s *session) tell(cmd *spec.Command, mark int) {
 //go:noinline
 func (s *session) tellFirst(cmd *spec.Command, mark int) {
 	c := &s.call
-	if len(c.Out) <= mark || !c.Reveals(cmd) || c.Table != nil || s.call.group.Keeper.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && !c.Quorum && s.pending == nil {
+	if !c.Reveals(cmd) || c.Table != nil || s.call.group.Keeper.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && !c.Quorum && s.pending == nil {
 		return
 	}
 	s.tellAll(mark)
@@ -102,95 +83,88 @@ const flushAt = 64 << 10
 
 // flush hands the replies to the connection, and closes a client that does not read them.
 func (s *session) flush() {
-	s.send(s.call.Out)
-	s.call.Out = s.call.Out[:0]
-}
-
-// send sends a batch's replies, or keeps a copy back if they must wait.
-func (o *outlet) send(out []byte) {
-	told := o.told
-	o.told, o.kept = false, 0
-	if len(out) == 0 {
+	told := s.told
+	s.told, s.kept = false, 0
+	if len(s.call.Out) == 0 {
 		return
 	}
-	if o.shares != nil {
-		if o.aside != nil {
-			o.aside(out)
+	if s.shares != nil {
+		if s.aside != nil {
+			s.aside()
 			return
 		}
-		told = len(o.shares.Tells) > 0
+		told = len(s.shares.Tells) > 0
 	}
-	o.sent.Add(uint64(len(out)))
-	if (told || o.owed.owing()) && o.hold(out, told) {
+	s.stripe.Out.Add(uint64(len(s.call.Out)))
+	if (told || s.owed.owing()) && s.hold(told) {
 		return
 	}
-	o.conn.Write(out)
-	if o.shares != nil {
-		o.shares.Reset()
+	s.conn.Write(s.call.Out)
+	s.call.Out = s.call.Out[:0]
+	if s.shares != nil {
+		s.shares.Reset()
 	}
-	o.bound(0)
+	if s.life.Open() && s.conn.Pending() > s.pub.OutputLimit() {
+		s.pub.CloseForOutput()
+	}
 }
 
-// hold keeps replies back if they must wait, and reports whether it did. If told is true,
+// hold keeps the replies back if they must wait, and reports whether it did. If told is true,
 // the replies after the first quiet bytes reveal state.
-func (o *outlet) hold(out []byte, told bool) bool {
-	if o.owed == nil {
-		if k := o.keeper; k != nil && (k.Source == nil || !k.Holds()) {
+func (s *session) hold(told bool) bool {
+	if s.owed == nil {
+		if d := &s.call.group.Keeper; !s.srv.several() && (d.Source == nil || !d.Holds()) {
 			return false
 		}
-		o.owed = newOwed(o)
+		s.owed = newOwed(s)
 	}
-	w := o.owed
+	o := s.owed
 	switch {
-	case o.keeper == nil:
-		w.holdAll(out, o.shares)
-		o.shares.Reset()
-	case w.waiting:
+	case s.srv.several():
+		o.holdAll(s.shares)
+		s.shares.Reset()
+	case o.waiting:
 		switch {
-		case len(w.b) == w.covered:
-			w.turn = o.turn
-		case w.turn != o.turn:
-			w.turn = 0
+		case len(o.b) == o.covered:
+			o.turn = s.turn
+		case o.turn != s.turn:
+			o.turn = 0
 		}
-		w.b = append(w.b, out...)
-		w.told = w.told || told
+		o.b = append(o.b, s.call.Out...)
+		o.told = o.told || told
 	default:
-		if !w.await(o.turn) {
+		if !o.await(s.turn) {
 			return false
 		}
-		if o.quiet > 0 {
-			o.conn.Write(out[:o.quiet])
+		if s.quiet > 0 {
+			s.conn.Write(s.call.Out[:s.quiet])
 		}
-		w.b = append(w.b, out[o.quiet:]...)
-		w.waiting, w.covered = true, len(w.b)
+		o.b = append(o.b, s.call.Out[s.quiet:]...)
+		o.waiting, o.covered = true, len(o.b)
 	}
-	o.bound(len(w.b))
+	s.call.Out = s.call.Out[:0]
+	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.pub.OutputLimit() {
+		s.pub.CloseForOutput()
+	}
 	return true
 }
 
-// bound closes a client that does not read its replies: those of which the connection has too many with more bytes that it is to get.
-func (o *outlet) bound(more int) {
-	if o.life.Open() && int64(more)+o.conn.Pending() > o.pub.OutputLimit() {
-		o.pub.CloseForOutput()
-	}
-}
-
-func newOwed(out *outlet) *owed {
-	o, conn := &owed{out: out}, out.conn
+func newOwed(s *session) *owed {
+	o, conn := &owed{s: s}, s.conn
 	o.wake = func(err error) {
 		o.lost.Store(err != nil)
 		o.due.Store(true)
 		conn.Wake()
 	}
-	if out.keeper == nil {
+	if s.srv.several() {
 		o.all = group.NewAwaited(o.wake)
 	}
 	return o
 }
 
 // holdAll is hold with several groups. sh says what the replies reveal, nil for nothing.
-func (o *owed) holdAll(out []byte, sh *group.Shares) {
-	conn := o.out.conn
+func (o *owed) holdAll(sh *group.Shares) {
+	s, out := o.s, o.s.call.Out
 	if o.waiting {
 		o.all.Later(len(o.b)-o.covered, sh)
 		o.b = append(o.b, out...)
@@ -198,30 +172,34 @@ func (o *owed) holdAll(out []byte, sh *group.Shares) {
 	}
 	quiet := sh.Quiet()
 	if quiet > 0 {
-		conn.Write(out[:quiet])
+		s.conn.Write(out[:quiet])
 	}
-	if !o.all.Await(sh, o.out.kicks()) {
-		conn.Write(out[quiet:])
+	if !o.all.Await(sh, o.kicks()) {
+		s.conn.Write(out[quiet:])
 		return
 	}
 	o.b = append(o.b, out[quiet:]...)
 	o.waiting, o.covered = true, len(o.b)
 }
 
-// kicks reports whether a sync must be asked for after what the session does: whether the transport does not do it after this round.
-func (p *peer) kicks() bool {
-	in, ok := p.conn.(interface{ CallsAfterInput() bool })
+// kicks reports whether a sync must be asked for: whether the transport does not do it after this round.
+func (o *owed) kicks() bool { return kicks(o.s) }
+
+// kicks reports whether a sync must be asked for after what a session does.
+func kicks(s *session) bool {
+	in, ok := s.conn.(interface{ CallsAfterInput() bool })
 	return !ok || !in.CallsAfterInput()
 }
 
 // await begins to wait until everything seen so far in a turn is durable.
 func (o *owed) await(turn uint64) bool {
-	k := o.out.keeper
-	if !k.Wait(turn, o.wake) {
+	s := o.s
+	d := &s.call.group.Keeper
+	if !d.Wait(turn, o.wake) {
 		return false
 	}
-	if o.out.kicks() {
-		k.Kick()
+	if o.kicks() {
+		d.Kick()
 	}
 	return true
 }
@@ -231,30 +209,30 @@ func (o *owed) release() {
 	if o == nil || !o.due.Swap(false) {
 		return
 	}
-	conn := o.out.conn
+	s := o.s
 	switch {
 	case o.all != nil:
-		o.all.Each(o.b[:o.covered], conn.Write, func(part []byte) { writeUnknown(conn, part) })
+		o.all.Each(o.b[:o.covered], s.conn.Write, func(part []byte) { writeUnknown(s.conn, part) })
 	case o.lost.Load():
-		writeUnknown(conn, o.b[:o.covered])
+		writeUnknown(s.conn, o.b[:o.covered])
 	default:
-		conn.Write(o.b[:o.covered])
+		s.conn.Write(o.b[:o.covered])
 	}
 	o.b = append(o.b[:0], o.b[o.covered:]...)
 	o.waiting, o.covered = false, 0
 	if len(o.b) > 0 {
-		if o.all != nil && o.all.Again(o.out.kicks()) || o.told && o.await(o.turn) {
+		if o.all != nil && o.all.Again(o.kicks()) || o.told && o.await(o.turn) {
 			o.waiting, o.covered, o.told = true, len(o.b), false
 			return
 		}
 		o.told = false
-		conn.Write(o.b)
+		s.conn.Write(o.b)
 		o.b = o.b[:0]
 	}
 	if cap(o.b) > flushAt {
 		o.b = nil
 	}
-	o.out.end()
+	s.end()
 }
 
 // writeUnknown sends an error in place of each reply in b. If b has only part of a reply, which
@@ -289,11 +267,11 @@ var errUnknown = errors.New("the outcome of a command is not known")
 func (o *owed) owing() bool { return o != nil && o.waiting }
 
 // end closes the connection if no more replies will come.
-func (o *outlet) end() {
-	if o.eof && o.pending == nil {
-		o.life.Drain(clients.ErrEOF)
+func (s *session) end() {
+	if s.eof && s.pending == nil {
+		s.life.Drain(clients.ErrEOF)
 	}
-	if o.life.Draining() && !o.owed.owing() {
-		o.conn.CloseAfterFlush(o.life.Reason())
+	if s.life.Draining() && !s.owed.owing() {
+		s.conn.CloseAfterFlush(s.life.Reason())
 	}
 }

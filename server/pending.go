@@ -68,22 +68,22 @@ func (a *handlerClient) Origin() *origin.Origin {
 // Subscriptions implements pubsub.Session.
 func (a *handlerClient) Subscriptions() *pubsub.Subscriptions { return &a.subs }
 
-// park stops the session until what it is given is over. Every wake-up resumes that.
-func (p *peer) park(until pending) {
-	p.pending, p.yielded = until, false
-	p.pub.SetParked(true)
+// park stops the session until p is over. Every wake-up resumes p.
+func (s *session) park(p pending) {
+	s.pending, s.yielded = p, false
+	s.pub.SetParked(true)
 }
 
-// yield stops the session until the others have had their turn. It then goes on as after park.
-func (p *peer) yield(until pending) {
-	p.pending, p.yielded = until, true
-	p.conn.Yield()
+// yield stops the session until the others have had their turn. It then goes on with p, as after park.
+func (s *session) yield(p pending) {
+	s.pending, s.yielded = p, true
+	s.conn.Yield()
 }
 
 // unpark lets the session run again.
-func (p *peer) unpark() {
-	p.pending, p.yielded = nil, false
-	p.pub.SetParked(false)
+func (s *session) unpark() {
+	s.pending, s.yielded, s.in = nil, false, nil
+	s.pub.SetParked(false)
 }
 
 // nextTurn is the pending of a session that has yielded between two commands.
@@ -95,23 +95,15 @@ func (nextTurn) resume(*session) bool { return true }
 type heldBack struct{ args [][]byte }
 
 // holdBack parks the session with a copy of the command until the pause ends.
-func (p *peer) holdBack(args [][]byte) {
-	p.pub.ArgMemory.Store(handler.ArgBytes(args))
-	p.park(&heldBack{handler.CloneArgs(args)})
+func (s *session) holdBack(args [][]byte) {
+	s.pub.ArgMemory.Store(handler.ArgBytes(args))
+	s.park(&heldBack{handler.CloneArgs(args)})
 }
 
 // holds reports whether a pause holds the session's command back.
-func (p *peer) holds() bool {
-	_, held := p.pending.(*heldBack)
+func (s *session) holds() bool {
+	_, held := s.pending.(*heldBack)
 	return held
-}
-
-// leaves returns a channel that is closed when the client is gone.
-func (p *peer) leaves() <-chan struct{} {
-	if p.gone == nil {
-		p.gone = make(chan struct{})
-	}
-	return p.gone
 }
 
 func (h *heldBack) resume(s *session) bool {
@@ -302,35 +294,22 @@ func (w *waiting) ends(s *session) {
 // them. Other clients' commands may then run in between, as commands on another loop always
 // can. So each step sees the state at its own time.
 
-// spent reports whether the turn of a call's session is over.
-func (m *meter) spent(c *call) bool { return m.clock.Now()-c.Began >= m.length }
+// spent reports whether the session's turn is over.
+func (s *session) spent() bool {
+	return s.srv.clock.Now()-s.call.Began >= int64(s.conn.Turn())
+}
 
 // overTurn is spent after a number of commands. It reads the clock only if it must.
-func (m *meter) overTurn(c *call, ran int) bool {
-	if m.slow > 0 && m.slow >= m.length {
+func (s *session) overTurn(ran int) bool {
+	if s.slow > 0 && s.slow >= int64(s.conn.Turn()) {
 		return true
 	}
-	c.Ran += ran
-	if c.Ran < handler.LookAtClock && c.group.Special.Load()&specialMonitor == 0 {
+	s.call.Ran += ran
+	if s.call.Ran < handler.LookAtClock && s.call.group.Special.Load()&specialMonitor == 0 {
 		return false
 	}
-	c.Ran = 0
-	return m.spent(c)
-}
-
-// count adds the command of a call, which has just run, to the counts of its batch.
-func (m *meter) count(c *call) {
-	if !m.tally.Add(c.cmd.ID, c.Latency, c.Failed) {
-		m.addTally(c)
-		m.tally.Add(c.cmd.ID, c.Latency, c.Failed)
-	}
-}
-
-// addTally moves the tally of a call's batch into the counters.
-func (m *meter) addTally(c *call) {
-	if !m.tally.Empty() {
-		m.tally.Flush(m.stripe, m.clock.Now()-c.Began-m.slow)
-	}
+	s.call.Ran = 0
+	return s.spent()
 }
 
 // stepping is a command that has yielded.
@@ -354,7 +333,7 @@ func (a *handlerClient) Steps(lasting func(), step func() (done bool)) {
 		if start == 0 {
 			start = now
 		}
-		if now-c.Began < s.length {
+		if now-c.Began < int64(s.conn.Turn()) {
 			continue
 		}
 		if lasting != nil {
@@ -385,7 +364,7 @@ func (st *stepping) resume(s *session) bool {
 	start, mark := s.srv.clock.Now(), len(s.call.Out)
 	s.call.Failed, s.call.Holds = st.failed, st.holds
 	done := st.step()
-	for !done && s.life.Open() && !s.spent(&s.call) {
+	for !done && s.life.Open() && !s.spent() {
 		done = st.step()
 	}
 	st.suspend(s, s.srv.clock.Now()-start, mark)
@@ -445,7 +424,7 @@ func crossNow(c *call) {
 		return
 	}
 	s := c.client
-	w.Begin(waysOf(c, s.conn.Loop(), s.kicks()), s.conn.Wake)
+	w.Begin(waysOf(c, s.conn.Loop(), kicks(s)), s.conn.Wake)
 	if w.Resume() {
 		w.reply(c)
 		return

@@ -80,12 +80,12 @@ func TestTableIsReplacedDuringAWalk(t *testing.T) {
 		func() { o.table = engine.New(engine.Options{}) },
 		func() { n.follower.group.Lead(n.follower.engine, 0) },
 	} {
-		c.s.length = 0 // it yields after each step
+		c.conn.turn = 0 // it yields after each step
 		if got := c.raw("KEYS *\r\n"); got != "" {
 			t.Fatalf("it did not yield: %d bytes", len(got))
 		}
 		change()
-		c.s.length = 1e9
+		c.conn.turn = 1e9
 		if got := c.receive(1); got[0] != "-"+errLoading {
 			t.Errorf("%.80s", got[0])
 		}

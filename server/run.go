@@ -143,7 +143,7 @@ func (c *call) done(p phase, took int64, special uint32) {
 	case yields != nil: // it is counted when it ends
 		yields.args = slowlog.Cut(c.srv.redact.Args(&cmd.Command, c.Args))
 	case took == untimed:
-		s.count(c)
+		s.count()
 	default:
 		c.srv.counts.Stripe(c.Lane).Record(cmd.ID, c.Latency, took, c.Failed)
 		if s != nil {
@@ -171,6 +171,15 @@ func (s *session) doneTimed(p phase, took int64, special uint32) {
 	}
 }
 
+// count adds the command that has just run to the counts of its batch.
+func (s *session) count() {
+	c := &s.call
+	if !s.tally.Add(c.cmd.ID, c.Latency, c.Failed) {
+		s.addTally()
+		s.tally.Add(c.cmd.ID, c.Latency, c.Failed)
+	}
+}
+
 // invoke runs a client's command by itself.
 func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	c := &s.call
@@ -182,7 +191,7 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	took := c.run(byItself, nil, cmd.Flags&(spec.Fast|spec.SelfTimed) != 0 && special&specialTimeEach == 0)
 	s.tell(&cmd.Command, mark)
 	if took == untimed && special == 0 && !s.yielded { // nearly always
-		s.count(c)
+		s.count()
 		return
 	}
 	c.done(byItself, took, special)
@@ -200,7 +209,7 @@ func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 		c.carryOut(limits.Planned(c.inner(), p, key), nil)
 	}
 	s.tell(&cmd.Command, mark)
-	s.count(c)
+	s.count()
 }
 
 // logSlow logs a command that has run at a time for took nanoseconds, if that is slow.

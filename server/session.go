@@ -21,16 +21,25 @@ import (
 // Resume and EOF, one at a time, and only that caller may use the fields other than pub.
 // Commands append their replies to out, and a whole batch is written at once.
 type session struct {
-	srv *Server
-	rd  input
-	meter
-	call call         // the running command, and the batch's replies so far
-	in   *group.Group // of several groups, that of the last command of the batch; nil if there was none
+	srv    *Server
+	conn   transport.Conn
+	life   *transport.Life // conn's: commands run while it is open
+	stripe *stats.Stripe
+
+	rd   input
+	call call // the running command, and the batch's replies so far
+	// Of several groups: the one of the last command of the batch, nil if there was none, and what the replies of the batch reveal.
+	in     *group.Group
+	shares *group.Shares
+	aside  func() // takes what the session replies beside a round of its forwarded commands, see forward.go; nil: it is sent
 	// gathered puts what other nodes have replied about groups that they lead together with the reply of the parked command, which begins at mark; nil: nothing.
 	gathered func(mark int)
 	// early has the bits specialLoading and specialFollowing from the start of the batch. Commands of the batch are
 	// refused even if the state has been loaded, or a leader found, since.
 	early uint32
+	tally stats.Tally
+	slow  int64 // ns of this batch spent in commands that were timed by themselves
+	heavy bool  // the batch before took so long that the next one lets the other clients go first
 
 	origin *origin.Origin // who the client is, and where; nil: nobody has asked yet
 
@@ -39,6 +48,10 @@ type session struct {
 	limited bool // the user may not decide on all keys
 	certify bool // the client's certificate may say who it is
 	knows   bool // the client has given the right password
+	eof     bool // the peer has finished sending
+	told    bool // out has a reply that reveals state, see owed
+	quiet   int  // bytes of out before that reply
+	kept    int  // bytes of out before the reply of a command that CLIENT REPLY silences
 	replies replyMode
 	mute    bool   // the parked command's reply is dropped
 	after   []byte // an invalidation that follows the parked command's reply
@@ -47,8 +60,14 @@ type session struct {
 	tracking bool // CLIENT TRACKING is on
 	caching  bool // after CLIENT CACHING YES: the next command's keys are invalidated
 
-	fwd *forwarding  // nil if no command was ever forwarded
-	far *uplink.Conn // of a client that is connected to another node; nil: of one that is connected to this node
+	gone chan struct{} // closed when the client is gone; nil: nobody waits for that
+
+	pending pending      // what the session waits for; nil: it runs commands
+	yielded bool         // pending goes on in the next turn
+	owed    *owed        // replies that wait for the disk; nil if none ever did
+	turn    uint64       // see Durability.Turn; of the batch, or of the parked command, in the call's group
+	fwd     *forwarding  // nil if no command was ever forwarded
+	far     *uplink.Conn // of a client that is connected to another node; nil: of one that is connected to this node
 	// knowsClusters is set once the client has asked for the nodes: it then gets -MOVED. readOnly is set by
 	// READONLY.
 	knowsClusters, readOnly bool
@@ -61,35 +80,14 @@ type session struct {
 	}
 	multi *multi // what MULTI and WATCH have begun; nil: nothing
 
-	outlet
+	pub clients.Client // what other goroutines see
 }
 
-// peer is a session's connection, and what the session waits for.
-type peer struct {
-	conn    transport.Conn
-	life    *transport.Life // conn's: commands run while it is open
-	eof     bool            // the peer has finished sending
-	yielded bool            // pending goes on in the next turn
-	pending pending         // nil: the session runs commands
-	gone    chan struct{}   // closed when the client is gone; nil: nobody waits for that
-	pub     clients.Client  // what other goroutines see
-}
-
-// pending is what a session waits for.
+// pending is what a session waits for: see pending.go.
 type pending interface {
 	// resume goes on after a wake-up, whatever has caused it, and reports whether the wait is over. It may have replied then. Instead
 	// it may have given the session something else to wait for.
 	resume(s *session) (done bool)
-}
-
-// meter measures a session's batch: what it has run, and the time of that.
-type meter struct {
-	clock  Clock
-	length int64         // of a turn, in ns
-	stripe *stats.Stripe // where it counts
-	tally  stats.Tally   // of commands that are timed together
-	slow   int64         // ns of this batch spent in commands that were timed by themselves
-	heavy  bool          // the batch before took so long that the next one lets the other clients go first
 }
 
 type replyMode uint8
@@ -148,6 +146,13 @@ func (s *session) beginTurn() {
 	turn, leads := s.call.group.Keeper.Leading()
 	if s.turn = turn; !leads {
 		s.early |= specialFollowing
+	}
+}
+
+// addTally moves the tally into the counters.
+func (s *session) addTally() {
+	if !s.tally.Empty() {
+		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.Began-s.slow)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 
 // tiny gives the client turns that end at once, so that it yields wherever it can.
 func (c *testClient) tiny() *testClient {
-	c.s.length = 0
+	c.conn.turn = 0
 	return c
 }
 

@@ -48,7 +48,8 @@ type Conn interface {
 	Progress() int64
 	// Wake asks the driver to call Session.Resume soon.
 	Wake()
-	// Turn returns how long a method of the session may run before it should let others run. It is always the same.
+	// Turn returns how long the session's current method may run before it should let others run. Only the
+	// session may call it, from its methods.
 	Turn() time.Duration
 	// Yield asks the driver to call Session.Resume once the others have had their turn. Only the session may
 	// call it, from its methods; the method then returns false. A peer that has reset the connection
