@@ -93,7 +93,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	fill := strings.NewReplacer("$__rate_interval", "1m", "$job", "limitdb", "$instance", ".*")
 	// These have no value on a standalone server, without maxmemory, errors and blocks.
-	empty := map[string]bool{"Errors": true, "Blocks": true, "Memory of keys": true, "Who leads": true, "Entries to apply": true, "Last heard of the leader": true}
+	empty := map[string]bool{"Groups that a node leads": true, "Decisions of each group": true, "Keys of each group": true, "Errors": true, "Blocks": true, "Memory of keys": true, "Who leads": true, "Entries to apply": true, "Last heard of the leader": true}
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
 			n, problem := query(fill.Replace(target.Expr))
