@@ -280,7 +280,9 @@ func TestLogIsReadWhileItChanges(t *testing.T) {
 	for last := uint64(0); last < 300; {
 		last, _ = log.LastIndex()
 		if err := log.GetLog(last, &raft.Log{}); last > 0 && err != nil {
-			t.Error(err)
+			if first, _ := log.FirstIndex(); first <= last { // else it has been cut away meanwhile
+				t.Error(err)
+			}
 		}
 	}
 	all.Wait()
