@@ -24,7 +24,7 @@ func (c *testClient) until(holds func() bool) {
 		default:
 			runtime.Gosched()
 		}
-		if time.Since(begin) > time.Minute {
+		if time.Since(begin) > patience() {
 			c.t.Fatal("it does not happen")
 		}
 	}
