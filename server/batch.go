@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -303,21 +301,6 @@ func (s *session) contain() {
 	s.conn.Write(s.call.Out)
 	s.call.Out = nil
 	s.conn.CloseAfterFlush(clients.ErrPanic)
-}
-
-// panickedInEngine reports whether the panicking stack has a frame of the engine.
-func panickedInEngine() bool {
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	for {
-		f, more := frames.Next()
-		if strings.HasPrefix(f.Function, "limitdb/engine.") {
-			return true
-		}
-		if !more {
-			return false
-		}
-	}
 }
 
 // looksLikeTLS reports whether b begins like a TLS client hello.

@@ -9,6 +9,7 @@ import (
 	"limitdb/server/audit"
 	"limitdb/server/group"
 	"limitdb/server/handler"
+	"limitdb/server/spec"
 	"limitdb/server/table"
 	"limitdb/server/values"
 )
@@ -195,4 +196,13 @@ func (c *call) commandKeys() [][]byte {
 		keys = append(keys, c.Args[i])
 	}
 	return keys
+}
+
+// callable returns the command that args call, nil if there is none or the number of arguments is wrong.
+func (t *commands) callable(args [][]byte) *spec.Command {
+	cmd, text := t.resolve(args)
+	if cmd == nil || text != "" {
+		return nil
+	}
+	return &cmd.Command
 }

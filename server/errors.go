@@ -1,6 +1,9 @@
 package server
 
 import (
+	"runtime"
+	"strings"
+
 	"limitdb/server/clients"
 )
 
@@ -62,6 +65,21 @@ func logged(b []byte) string {
 		return string(b[:maxLogged]) + "..."
 	}
 	return string(b)
+}
+
+// panickedInEngine reports whether the panicking stack has a frame of the engine.
+func panickedInEngine() bool {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		f, more := frames.Next()
+		if strings.HasPrefix(f.Function, "limitdb/engine.") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
 }
 
 // LevelVerbose is the log level, between debug and info, of events that a single client causes.

@@ -232,3 +232,18 @@ const onlyGroups = "\x00groups"
 func (s *session) redirected() bool {
 	return s.knowsClusters || s.srv.set.RaftRedirect.Get() == "moved"
 }
+
+// forwards reports whether this node forwards commands while another leads.
+func (srv *Server) forwards() bool {
+	r := srv.opts.Replication
+	return r != nil && r.Uplink != nil && srv.set.RaftRedirect.Get() != "moved"
+}
+
+// elsewhere returns the error for a command that another node must serve. A client that relies on this node to forward it is not told
+// where: the node cannot reach the leader itself.
+func (c *call) elsewhere() string {
+	if s := c.client; c.srv.forwards() && (s == nil || !s.redirected() && !s.caching) {
+		return spec.ErrNoLeader
+	}
+	return c.group.Replication.Elsewhere(&c.cmd.Command, c.Args)
+}

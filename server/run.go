@@ -212,13 +212,6 @@ func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 	s.count()
 }
 
-// logSlow logs a command that has run at a time for took nanoseconds, if that is slow.
-func (s *session) logSlow(cmd *command, args [][]byte, at, took int64) {
-	if log := &s.srv.slowlog; log.Slow(took) {
-		log.Note(&s.pub, slowlog.Cut(s.srv.redact.Args(&cmd.Command, args)), at, took)
-	}
-}
-
 // execute runs one command, and applies CLIENT REPLY and CLIENT CACHING to it.
 func (s *session) execute(args [][]byte) {
 	caching := s.caching

@@ -98,7 +98,8 @@ func (t *Table) FindBoth(key, beside *Spot) {
 	}
 }
 
-// Join reports whether one record can have the states of a key and of what is beside it, of these lengths, and nothing is in another.
+// Join reports whether one record can have the state of a key and that of what is beside it, of slen and blen bytes: both are short, and what is
+// beside the key has no record of its own yet.
 func Join(key, beside *Spot, slen, blen int) bool {
 	return slen <= maxJointState && blen <= maxBeside && blen > 0 && (key.slot == nil || key.r.joins()) && (beside.slot == nil || beside.slot == key.slot)
 }

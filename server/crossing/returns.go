@@ -132,7 +132,7 @@ func (g *giving) here(turn uint64) {
 	g.done(a.Outcome)
 }
 
-// done tells what became of it, unless it is to be tried again.
+// done ends an attempt to give back. If the attempt has failed, another one follows, unless the time for that is over.
 func (g *giving) done(o across.Outcome) {
 	rs := g.x.ways.Returns
 	if o != across.Granted && rs.add(g) {

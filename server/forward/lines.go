@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"slices"
 	"sync"
 
 	"limitdb/resp"
@@ -15,10 +14,7 @@ const (
 )
 
 // Lines are streams to other nodes, each for one command at a time, whose reply is told to whoever has sent the command. Its zero value is ready to use.
-type Lines struct {
-	mu   sync.Mutex
-	kept []*line // guarded by mu
-}
+type Lines struct{ idle[*line] }
 
 // Told is told what has become of a command: the reply, which is valid during the call, or nil if there is none. Then refused says that the other node
 // has not begun the command. It is called from any goroutine, and must not block.
@@ -27,11 +23,12 @@ type Told func(reply []byte, refused bool)
 // Ask sends a command over an uplink, for a client as it is described to the other node. It returns false if it has sent nothing. Otherwise told is
 // called once.
 func (ls *Lines) Ask(link *uplink.Link, client uplink.Client, command []byte, told Told) (sent bool) {
-	for l := ls.pop(link, &client); l != nil; l = ls.pop(link, &client) {
+	fits := func(l *line) bool { return l.client == client && l.stream.Of(link) }
+	for l, ok := ls.pop(fits); ok; l, ok = ls.pop(fits) {
 		if l.send(command, told) {
 			return true
 		}
-		l.stream.Close()
+		l.Close()
 	}
 	l := &line{of: ls, client: client}
 	l.mu.Lock() // Received may come before there is a command
@@ -47,46 +44,6 @@ func (ls *Lines) Ask(link *uplink.Link, client uplink.Client, command []byte, to
 	return false
 }
 
-// pop returns the latest line of an uplink for a client, nil if none is kept.
-func (ls *Lines) pop(link *uplink.Link, client *uplink.Client) *line {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for i, l := range slices.Backward(ls.kept) {
-		if l.client == *client && l.stream.Of(link) {
-			ls.kept = slices.Delete(ls.kept, i, i+1)
-			return l
-		}
-	}
-	return nil
-}
-
-// put keeps a line for the next command, in place of the one that was kept first if there are too many.
-func (ls *Lines) put(l *line) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if len(ls.kept) == maxLines {
-		ls.kept[0].stream.Close()
-		ls.kept = slices.Delete(ls.kept, 0, 1)
-	}
-	ls.kept = append(ls.kept, l)
-}
-
-// drop forgets a line that is over.
-func (ls *Lines) drop(l *line) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if i := slices.Index(ls.kept, l); i >= 0 {
-		ls.kept = slices.Delete(ls.kept, i, i+1)
-	}
-}
-
-// Kept returns the number of idle lines.
-func (ls *Lines) Kept() int {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return len(ls.kept)
-}
-
 // line is one of Lines. It implements uplink.Receiver.
 type line struct {
 	of     *Lines
@@ -99,6 +56,9 @@ type line struct {
 	scan  resp.ReplyScanner
 	over  bool
 }
+
+// Close ends the line's stream.
+func (l *line) Close() { l.stream.Close() }
 
 // send sends a command, and reports whether it has.
 func (l *line) send(command []byte, told Told) bool {
@@ -146,7 +106,7 @@ func (l *line) Received(b []byte) {
 	if over {
 		l.stream.Close()
 	} else {
-		l.of.put(l)
+		l.of.put(l, maxLines)
 	}
 	told(reply, false)
 }

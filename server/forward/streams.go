@@ -1,11 +1,6 @@
 package forward
 
-import (
-	"slices"
-	"sync"
-
-	"limitdb/uplink"
-)
+import "limitdb/uplink"
 
 // maxKept is the most idle streams that are kept.
 const maxKept = 64
@@ -19,18 +14,12 @@ type Stream struct {
 }
 
 // Streams holds idle streams.
-type Streams struct {
-	mu   sync.Mutex
-	kept []*Stream // guarded by mu
-}
+type Streams struct{ idle[*Stream] }
 
 // Take returns a stream of an uplink for a caller that client describes to the leader, or nil if it cannot get one.
 func (d *Streams) Take(link *uplink.Link, client uplink.Client) *Stream {
-	for {
-		st := d.pop(&client)
-		if st == nil {
-			break
-		}
+	fits := func(st *Stream) bool { return st.client == client }
+	for st, ok := d.pop(fits); ok; st, ok = d.pop(fits) {
 		if _, ended, _ := st.In.Take(); !ended && st.Of(link) {
 			return st
 		}
@@ -44,33 +33,5 @@ func (d *Streams) Take(link *uplink.Link, client uplink.Client) *Stream {
 	return st
 }
 
-// pop returns the latest stream of a caller, nil if none is kept.
-func (d *Streams) pop(client *uplink.Client) *Stream {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, st := range slices.Backward(d.kept) {
-		if st.client == *client {
-			d.kept = slices.Delete(d.kept, i, i+1)
-			return st
-		}
-	}
-	return nil
-}
-
 // Put keeps a stream for the next command of its caller, in place of the one that was kept first if there are too many.
-func (d *Streams) Put(st *Stream) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.kept) == maxKept {
-		d.kept[0].Close()
-		d.kept = slices.Delete(d.kept, 0, 1)
-	}
-	d.kept = append(d.kept, st)
-}
-
-// Kept returns the number of idle streams.
-func (d *Streams) Kept() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.kept)
-}
+func (d *Streams) Put(st *Stream) { d.put(st, maxKept) }
