@@ -19,10 +19,6 @@ const (
 // The nodes of a cluster of several groups are killed, paused, cut off and full; another one joins, is drained and leaves. Replicas move and leaders
 // change meanwhile. Every key is still decided as by one server.
 func TestTortureGroups(t *testing.T) {
-	if duration(t) == shortRun {
-		t.Log("replicas do not move in so short a run, and nothing is tested: LIMITDB_LONG=1")
-		return
-	}
 	isolated(t, tortureGroups)
 }
 
