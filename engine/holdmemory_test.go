@@ -170,7 +170,9 @@ func TestReturnsThatAreForgotten(t *testing.T) {
 // TestHoldsWithoutMemory checks that a hold is stored with what it takes, or neither is, while there is no room for more, whatever is
 // evicted for it.
 func TestHoldsWithoutMemory(t *testing.T) { holdWithoutMemory(t, NoEviction) }
-func TestHoldsWithEviction(t *testing.T)  { holdWithoutMemory(t, LeastDebt) }
+
+//test:norace
+func TestHoldsWithEviction(t *testing.T) { holdWithoutMemory(t, LeastDebt) }
 
 func holdWithoutMemory(t *testing.T, policy Policy) {
 	t.Run("FIXED", func(t *testing.T) { holdUnder(t, "FIXED 1000000/d", 0, policy) })

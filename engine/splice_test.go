@@ -11,6 +11,8 @@ import (
 
 // A long value that changes where it is gives the same after a replay, after each change, and its record has only what has
 // changed. Its box grows and shrinks meanwhile.
+//
+//test:norace
 func TestSplicesOfLongValues(t *testing.T) {
 	f := newFollower(t)
 	key := []byte("list")
