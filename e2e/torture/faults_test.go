@@ -20,7 +20,7 @@ type cluster struct {
 	began time.Time
 	// groups is how many groups of keys there are.
 	groups int
-	nodes  []*node // the last one is a member at times
+	nodes  []*node // the members, and one that is a member at times
 	net    *network
 
 	kinds    []int // of the next faults
@@ -63,6 +63,9 @@ func (c *cluster) expire(all bool) {
 	})
 }
 
+// members returns the nodes that never leave.
+func (c *cluster) members() []*node { return c.nodes[:len(c.nodes)-1] }
+
 // pick returns a node, half of the time the one that leads.
 func (c *cluster) pick() *node {
 	if c.rand.IntN(2) == 0 {
@@ -70,7 +73,7 @@ func (c *cluster) pick() *node {
 			return n
 		}
 	}
-	return c.nodes[c.rand.IntN(members)]
+	return c.nodes[c.rand.IntN(len(c.members()))]
 }
 
 // leader returns the node that leads, according to the first node that answers.
@@ -96,13 +99,20 @@ func (n *node) stoppedOrDown() bool {
 	return n.stopped || n.cmd == nil
 }
 
-// faultKinds is the number of kinds of faults that oneFault chooses from.
-const faultKinds = 15
+// faultKinds is the number of kinds of faults that oneFault chooses from, and groupFaultKinds that number if there are several groups.
+const (
+	faultKinds      = 15
+	groupFaultKinds = 17
+)
 
 // kind returns the kind of the next fault: all kinds come in some order, then all in another order.
 func (c *cluster) kind() int {
 	if len(c.kinds) == 0 {
-		c.kinds = c.rand.Perm(faultKinds)
+		count := faultKinds
+		if c.groups > 1 {
+			count = groupFaultKinds
+		}
+		c.kinds = c.rand.Perm(count)
 	}
 	k := c.kinds[0]
 	c.kinds, c.dealt = c.kinds[1:], c.dealt+1
@@ -112,7 +122,7 @@ func (c *cluster) kind() int {
 // oneFault does something at random.
 func (c *cluster) oneFault() {
 	n := c.pick()
-	other := c.nodes[(n.number+1+c.rand.IntN(members-1))%members]
+	other := c.members()[(n.number+1+c.rand.IntN(len(c.members())-1))%len(c.members())]
 	switch c.kind() {
 	case 0, 1: // one way
 		from, to := n.number, other.number
@@ -186,6 +196,33 @@ func (c *cluster) oneFault() {
 		}
 	case 13, 14: // joins, and leaves
 		c.guest()
+	case 15:
+		c.note("kill-all")
+		for _, n := range c.nodes {
+			n.signal(syscall.SIGKILL)
+		}
+		c.end(time.Second, func() {
+			for _, n := range c.members() {
+				n.start(c.t)
+			}
+			if c.joined {
+				c.nodes[len(c.members())].start(c.t)
+			}
+		})
+	case 16: // groups whose replicas lie elsewhere go on
+		at := c.directory()
+		c.note(fmt.Sprintf("directory-parted-%d: its nodes %v do not hear one another", len(at), at))
+		set := func(w way) {
+			for _, from := range at {
+				for _, to := range at {
+					if from != to {
+						c.net.set(from, to, w)
+					}
+				}
+			}
+		}
+		set(way{cut: true})
+		c.end(5*time.Second, func() { set(way{}) })
 	}
 }
 
@@ -196,7 +233,7 @@ func (c *cluster) guest() {
 	default:
 		return // one change at a time
 	}
-	n := c.nodes[members]
+	n := c.nodes[len(c.members())]
 	joins := !c.joined
 	c.note(fmt.Sprintf("member %s, joins: %v", n.id, joins))
 	if joins {

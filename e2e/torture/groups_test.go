@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,8 +17,8 @@ const (
 	historiesAt = 4
 )
 
-// The nodes of a cluster of several groups are killed, paused, cut off and full; another one joins, is drained and leaves. Replicas move and leaders
-// change meanwhile. Every key is still decided as by one server.
+// The nodes of a cluster of several groups are killed, paused, cut off and full, one by one or all at once; another one joins, is drained and leaves.
+// Replicas move and leaders change meanwhile, and at times the directory has no leader. Every key is still decided as by one server.
 func TestTortureGroups(t *testing.T) {
 	isolated(t, tortureGroups)
 }
@@ -25,7 +26,7 @@ func TestTortureGroups(t *testing.T) {
 func tortureGroups(t *testing.T) {
 	c, seed, total := begin(t, groupCount)
 	defer c.report()
-	c.await("all groups have three replicas", func() bool { return c.whole(members) })
+	c.await("all groups have three replicas", func() bool { return c.whole(replicas) })
 	l := startLoad(t, c, seed)
 	var all []*histories
 	for i := range historiesAt {
@@ -38,7 +39,7 @@ func tortureGroups(t *testing.T) {
 		}
 	}
 	l.run(total, func() {
-		c.await("all groups are led, by nodes that have them", func() bool { return c.whole(members) })
+		c.await("all groups are led, by nodes that have them", func() bool { return c.whole(replicas) })
 	})
 	operations, checked, undecided := 0, 0, 0
 	for _, h := range all {
@@ -83,4 +84,25 @@ func (c *cluster) whole(replicas int) bool {
 		}
 	}
 	return true
+}
+
+// directory returns the numbers of the nodes that vote in the group of the directory.
+func (c *cluster) directory() (voters []int) {
+	l := c.leader()
+	if l == nil {
+		return nil
+	}
+	all, err := l.askSoon("RAFT", "SERVER", "LIST")
+	if err != nil {
+		return nil
+	}
+	for _, row := range all.Elems {
+		text := fmt.Sprint(row)
+		for _, n := range c.nodes {
+			if strings.Contains(text, n.raft) && strings.Contains(text, " voter") {
+				voters = append(voters, n.number)
+			}
+		}
+	}
+	return voters
 }

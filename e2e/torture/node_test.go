@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// members is how many nodes the cluster has; one more comes and goes.
-	members  = 3
-	maxNodes = members + 1
+	// replicas is how many nodes keep each group.
+	replicas = 3
+	// maxNodes is the most nodes of a cluster, with the one that comes and goes.
+	maxNodes = 5
 	firstUID = 70001
 	diskSize = 512 << 20
 )

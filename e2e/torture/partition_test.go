@@ -64,7 +64,7 @@ func (c *cluster) partition(name string, last time.Duration, cut func(a, b int) 
 	c.note("partition, " + name)
 	c.await("a leader that all know", func() bool {
 		l := c.leader()
-		for _, n := range c.nodes[:members] {
+		for _, n := range c.members() {
 			if l == nil {
 				return false
 			}
@@ -75,7 +75,7 @@ func (c *cluster) partition(name string, last time.Duration, cut func(a, b int) 
 		return true
 	})
 	lead := c.leader()
-	near := c.nodes[(lead.number+1)%members]
+	near := c.nodes[(lead.number+1)%len(c.members())]
 	key := func(kind string, i int) string {
 		return strings.ReplaceAll(name, " ", "-") + ":" + kind + fmt.Sprint(i)
 	}

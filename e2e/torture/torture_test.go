@@ -214,7 +214,11 @@ func startCluster(t *testing.T, seed uint64, groups int) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{t: t, rand: rand.New(rand.NewPCG(seed, 0)), began: time.Now(), net: newNetwork(), counts: map[string]int{}, groups: groups, changing: make(chan struct{}, 1)}
-	for i := range maxNodes {
+	count := replicas + 1
+	if groups > 1 {
+		count = maxNodes
+	}
+	for i := range count {
 		c.nodes = append(c.nodes, newNode(t, base, i, groups))
 	}
 	for _, from := range c.nodes {
@@ -233,7 +237,7 @@ func startCluster(t *testing.T, seed uint64, groups int) *cluster {
 			sh(t, fmt.Sprintf("iptables -w -t nat -A OUTPUT -p tcp -m owner --uid-owner %d -d 127.0.0.1 --dport %s -j REDIRECT --to-ports %s", firstUID+from.number, port, proxy))
 		}
 	}
-	for i, n := range c.nodes[:members] {
+	for i, n := range c.members() {
 		if i == 0 {
 			n.start(t, "--raft-bootstrap", "yes")
 			c.await("the first node leads", func() bool { return c.leader() == n || !n.up() })
@@ -257,7 +261,7 @@ func startCluster(t *testing.T, seed uint64, groups int) *cluster {
 
 func (c *cluster) client(seed uint64) *client {
 	w := &client{rand: rand.New(rand.NewPCG(seed, 2))}
-	for _, n := range c.nodes[:members] {
+	for _, n := range c.members() {
 		w.addrs = append(w.addrs, n.addr)
 	}
 	return w
@@ -297,7 +301,7 @@ func (c *cluster) calm(gate *sync.RWMutex) {
 	})
 	hashes := map[string]map[string]string{} // index → node → hash
 	c.await("a hash of all nodes at one index", func() bool {
-		all := c.nodes[:members]
+		all := c.members()
 		if c.joined {
 			all = c.nodes
 		}
@@ -317,7 +321,7 @@ func (c *cluster) calm(gate *sync.RWMutex) {
 			hashes[i["raft_state_hash_index"]][n.id] = i["raft_state_hash"]
 		}
 		for _, of := range hashes {
-			if len(of) >= members {
+			if len(of) >= replicas {
 				return true
 			}
 		}
