@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/scripts"
 	"limitdb/server/spec"
 	"limitdb/uplink"
 )
@@ -90,6 +92,7 @@ func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 		}
 		return
 	}
+	l.brings(s.srv, cmd, args)
 	f.opens()
 	f.add(l, g)
 	f.muted, f.skip, f.watch = muted, skip, watch
@@ -100,6 +103,24 @@ func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 	}
 	if alone || f.bytes >= batchBytes || len(f.slots) >= batchMost {
 		f.depart()
+	}
+}
+
+// brings has the script that a command runs brought to the other node of a leg, once in each stream. So with several groups, a script that a client has
+// loaded or run by EVAL at this node runs wherever its keys are.
+func (l *leg) brings(srv *Server, cmd *command, args [][]byte) {
+	if cmd.Group != "scripting" || !cmd.HasKeys() || !srv.several() || srv.set.Scripts.Get() == "no" {
+		return
+	}
+	bySHA := strings.HasPrefix(cmd.Name, "EVALSHA")
+	var script *scripts.Script
+	if bySHA {
+		script = srv.scripts.Compiled(args[1])
+	} else {
+		script, _ = srv.scripts.Compile(args[1]) // the other node says what is wrong
+	}
+	if script != nil && script.Source != nil && l.brought.Add(&srv.scripts, script) && bySHA {
+		l.bring = resp.AppendCommand(l.bring, []byte(scriptOf), script.Source)
 	}
 }
 
@@ -303,6 +324,7 @@ func (f *forwarding) exec(cmd *command, args [][]byte) bool {
 	l := f.legTo(link)
 	l.batch = resp.AppendCommand(l.batch, "MULTI")
 	for _, q := range m.queued {
+		l.brings(s.srv, q.cmd, q.args)
 		l.batch = resp.AppendCommand(l.batch, q.args...)
 	}
 	l.batch = resp.AppendCommand(l.batch, args...)

@@ -13,6 +13,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/resp"
+	"limitdb/script"
 	"limitdb/uplink"
 )
 
@@ -369,5 +370,65 @@ func TestKeysOfSeveralNodes(t *testing.T) {
 	n.lead(3, 1)
 	if got := c.receive(1); got[0] != "0" {
 		t.Errorf("%q", got)
+	}
+}
+
+// A script that a client has loaded runs wherever its keys are, also in a transaction, and again after another node has forgotten it.
+func TestLoadedScriptsAtSeveralNodes(t *testing.T) {
+	n := newGroupNodes(t)
+	n.shares()
+	const source = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
+	for at, ts := range n.nodes {
+		c := ts.client()
+		sum := strings.Trim(line(c.do("SCRIPT", "LOAD", source+" -- "+strconv.Itoa(at))), `"`)
+		in, want := "", []string(nil)
+		for range 2 {
+			for g := 1; g <= 4; g++ {
+				in += string(encode("EVALSHA", sum, "1", n.key(g), "1"))
+			}
+		}
+		for range 2 {
+			for range 4 {
+				want = append(want, strconv.Itoa(5*at+len(want)/4+1))
+			}
+		}
+		c.gets(in, want...)
+		for g := 1; g <= 4; g++ {
+			c.gets("MULTI\r\n"+string(encode("EVALSHA", strings.ToUpper(sum), "1", n.key(g), "1"))+"EXEC\r\n", "OK", "QUEUED", "["+strconv.Itoa(5*at+3)+"]")
+		}
+		for i, other := range n.nodes {
+			if i != at {
+				other.client().gets("SCRIPT FLUSH\r\n", "OK")
+			}
+		}
+		c.do("SCRIPT", "LOAD", source+" -- "+strconv.Itoa(at))
+		for g := 1; g <= 4; g++ {
+			c.gets(string(encode("EVALSHA", sum, "1", n.key(g), "2")), strconv.Itoa(5*at+5))
+		}
+		// EVAL lets this node know the script, wherever it runs.
+		for g := 1; g <= 4; g++ {
+			text := "return " + strconv.Itoa(100*at+g)
+			c.gets(string(encode("EVAL", text, "1", n.key(g))), strconv.Itoa(100*at+g))
+			c.gets(string(encode("EVALSHA", script.SHA([]byte(text)), "1", n.key(1+g%4))), strconv.Itoa(100*at+g))
+		}
+	}
+}
+
+// A script that another node leads no longer goes back as it came.
+func TestLoadedScriptWhoseGroupMoves(t *testing.T) {
+	n := newGroupNodes(t)
+	n.shares()
+	c := n.nodes[0].client()
+	sum := strings.Trim(line(c.do("SCRIPT", "LOAD", "return redis.call('INCR', KEYS[1])")), `"`)
+	in := string(encode("EVALSHA", sum, "1", n.key(3)))
+	c.gets(in, "1")
+	for i, to := range []int{1, 0, 2, 1} {
+		n.passes(3, to, func() {
+			c.conn.take()
+			c.s.Data([]byte(in + in))
+		})
+		if got := strings.Join(c.receive(2), " "); got != fmt.Sprintf("%d %d", 2*i+2, 2*i+3) {
+			t.Error(got)
+		}
 	}
 }

@@ -65,6 +65,7 @@ func New(o Options) *Server {
 	srv.disturbs = math.MaxUint32
 	if srv.several() {
 		srv.disturbs &^= specialFollowing
+		srv.scripts.KeepsSources = true
 		for _, g := range srv.keyed {
 			if o.Replication != nil {
 				o.Replication.Keyed = append(o.Replication.Keyed, g.Replication)

@@ -10,6 +10,7 @@ import (
 	"limitdb/server/clients"
 	"limitdb/server/forward"
 	"limitdb/server/group"
+	"limitdb/server/scripts"
 	"limitdb/uplink"
 )
 
@@ -94,6 +95,9 @@ type leg struct {
 	closed         bool // no more of them are sent
 	finished       bool // nothing more is sent in the stream
 
+	brought scripts.Brought // in the stream
+	bring   []byte          // the calls that are to bring others
+
 	scan resp.ReplyScanner
 	part []byte // of a reply that is not whole, and not the client's next
 	told bool   // the client has got part of the reply that is next
@@ -163,7 +167,7 @@ func (l *leg) look() {
 func (l *leg) close() {
 	if l.stream != nil {
 		l.stream.Close()
-		l.stream = nil
+		l.stream, l.brought, l.bring = nil, scripts.Brought{}, nil
 	}
 }
 
@@ -232,7 +236,10 @@ func (f *forwarding) send(l *leg) {
 	if l.sent > 0 {
 		from = l.ends[l.sent-1]
 	}
-	if l.stream == nil || !l.stream.Send(l.batch[from:l.ends[n-1]]) {
+	if l.stream != nil && len(l.bring) > 0 && l.stream.Send(l.bring) {
+		l.bring = nil
+	}
+	if l.stream == nil || len(l.bring) > 0 || !l.stream.Send(l.batch[from:l.ends[n-1]]) {
 		if l.closed = true; l.sent == l.answered {
 			l.close()
 		}
@@ -269,7 +276,7 @@ func (f *forwarding) take(l *leg) bool {
 	if !ended {
 		return true
 	}
-	l.stream, l.closed = nil, true
+	l.stream, l.closed, l.brought, l.bring = nil, true, scripts.Brought{}, nil
 	switch {
 	case l.answered == len(l.ends):
 	case cause == uplink.Closed:
@@ -461,7 +468,7 @@ func (l *leg) empty() {
 func (f *forwarding) show() {
 	n := cap(f.back) + cap(f.parked)
 	for _, l := range f.legs {
-		n += cap(l.batch) + cap(l.part)
+		n += cap(l.batch) + cap(l.part) + cap(l.bring)
 	}
 	if f.here != nil {
 		n += cap(f.here.b)

@@ -228,6 +228,9 @@ func (c *command) anywhere() bool {
 // separated by commas. A client's connection does not know it.
 const onlyGroups = "\x00groups"
 
+// scriptOf is what begins a call that brings a script, whose source is the other word. It has no reply. A client's connection does not know it.
+const scriptOf = "\x00script"
+
 // redirected reports whether the client gets -MOVED.
 func (s *session) redirected() bool {
 	return s.knowsClusters || s.srv.set.RaftRedirect.Get() == "moved"

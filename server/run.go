@@ -255,6 +255,10 @@ func (s *session) executeOne(args [][]byte) {
 			carryOutPart(s, args)
 			return
 		}
+		if s.far != nil && len(args) == 2 && string(args[0]) == scriptOf {
+			_, _ = s.srv.scripts.Compile(args[1]) // there is no reply
+			return
+		}
 		if c.only = nil; s.far != nil && len(args) > 2 && string(args[0]) == onlyGroups {
 			c.only, args = args[1], args[2:]
 			c.Args = args

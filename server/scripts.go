@@ -313,6 +313,7 @@ func scriptLoad(c *call) {
 		c.Fail(text)
 		return
 	}
+	c.srv.scripts.Loaded()
 	c.Text(s.SHA)
 }
 

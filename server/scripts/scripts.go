@@ -2,6 +2,7 @@
 package scripts
 
 import (
+	"bytes"
 	"container/list"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ const (
 	// MaxScripts and maxBytes bound the scripts that EVALSHA knows.
 	MaxScripts = 1000
 	maxBytes   = 64 << 20
+	// maxSource is the longest source that is kept, in bytes: the least that proto-max-bulk-len may be on another node.
+	maxSource = 16 << 10
 	// maxIdle is the most virtual machines that wait for a script.
 	maxIdle = 16
 )
@@ -31,14 +34,21 @@ type Cache struct {
 	seed    uint32
 	watch   watch
 
-	flushes atomic.Uint64
+	flushes, loads atomic.Uint64
+
+	// KeepsSources keeps the sources of scripts, for other nodes. It is set before use.
+	KeepsSources bool
 }
 
 // Script is a script that EVALSHA knows.
 type Script struct {
 	*script.Script
-	Known *known.Script // nil: it is of no known limiter
+	Known  *known.Script // nil: it is of no known limiter
+	Source []byte        // nil: it is longer than maxSource, or no other node needs it
 }
+
+// size returns about how many bytes the script takes in memory.
+func (s *Script) size() int { return s.Size + len(s.Source) }
 
 // Compiled returns the script with that SHA-1, nil if it is not cached.
 func (s *Cache) Compiled(sha []byte) *Script {
@@ -64,7 +74,10 @@ func (s *Cache) Compile(source []byte) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled := &Script{text, known.Find(sha)}
+	compiled := &Script{Script: text, Known: known.Find(sha)}
+	if s.KeepsSources && len(source) <= maxSource {
+		compiled.Source = bytes.Clone(source)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bySHA == nil {
@@ -72,12 +85,12 @@ func (s *Cache) Compile(source []byte) (*Script, error) {
 	}
 	if s.bySHA[compiled.SHA] == nil {
 		s.bySHA[compiled.SHA] = s.order.PushFront(compiled)
-		s.bytes += compiled.Size
+		s.bytes += compiled.size()
 	}
 	for s.order.Len() > 1 && (s.order.Len() > MaxScripts || s.bytes > maxBytes) {
 		last := s.order.Remove(s.order.Back()).(*Script)
 		delete(s.bySHA, last.SHA)
-		s.bytes -= last.Size
+		s.bytes -= last.size()
 	}
 	return compiled, nil
 }
@@ -90,6 +103,12 @@ func (s *Cache) Flush() {
 	s.order.Init()
 	s.flushes.Add(1)
 }
+
+// Loaded notes that a client has loaded a script, which was perhaps known already.
+func (s *Cache) Loaded() { s.loads.Add(1) }
+
+// Changes returns how many times a client has loaded a script, or all were forgotten.
+func (s *Cache) Changes() uint64 { return s.loads.Load() + s.flushes.Load() }
 
 // Flushes returns how many times all scripts were forgotten.
 func (s *Cache) Flushes() uint64 { return s.flushes.Load() }
