@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures clusters of several groups beside one group, three nodes of each on one machine, so that the ratios say what
-# groups cost and not what more machines gain. Prints Markdown.
+# Measures clusters of several groups beside one group, all nodes on one machine, so that the ratios say what groups cost
+# and not what more machines gain. Prints Markdown.
 #
 #     bench/groups.sh [cpu] [plain] [memory] [idle] [loss]    default: all
 #
@@ -8,15 +8,16 @@
 # plain   decisions a second of a client that knows one node, which forwards, P=64
 # memory  of a node whose groups are empty, resident
 # idle    of a processor, a node with groups that nobody asks
-# loss    kill -9 of a node under load: when its groups decide again, and whether the others wait
+# loss    kill -9 of each of five nodes in turn, under load: when its groups decide again, and whether the others wait
 #
-# GROUPS_MANY (16), REQUESTS (1000000), ROUNDS (3), SECONDS_EACH (4), IDLE (60 s), IDLE_GROUPS (64) and KILLS (10) change what is measured.
+# GROUPS_MANY (16), CONNECTIONS ("50 800"), REQUESTS (1000000), ROUNDS (3), SECONDS_EACH (4), IDLE (60 s), IDLE_GROUPS (64) and KILLS (10)
+# change what is measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 source bench/work.sh "${DATA:-bench}"
 CGO_ENABLED=0 go build -o "$work/limitdb" ./cmd/limitdb
-many=${GROUPS_MANY:-16} requests=${REQUESTS:-1000000} rounds=${ROUNDS:-3} each=${SECONDS_EACH:-4}
+many=${GROUPS_MANY:-16} connections=${CONNECTIONS:-50 800} requests=${REQUESTS:-1000000} rounds=${ROUNDS:-3} each=${SECONDS_EACH:-4}
 port=18730
 declare -A pid # of a port
 
@@ -37,11 +38,11 @@ start() { # DIRECTORY PORT FLAGS…
   pids+=("${pid[$2]}")
 }
 
-# cluster GROUPS starts three nodes, and sets nodes to their ports.
+# cluster GROUPS [NODES] starts three nodes or more, and sets nodes to their ports.
 cluster() {
   local first=$((port + 1)) groups=$1
-  nodes=($first $((port + 2)) $((port + 3)))
-  port=$((port + 3))
+  mapfile -t nodes < <(seq "$first" $((port + ${2:-3})))
+  port=$((port + ${2:-3}))
   start $first $first --raft-bootstrap yes --raft-groups "$groups"
   until_true 30 decides $first
   local p
@@ -49,13 +50,13 @@ cluster() {
   until_true 120 settled "$groups"
 }
 decides() { [[ $(ask "$1" RL.PEEK probe GCRA 1/s) =~ ^[01] ]]; }
-# settled reports whether each group has three replicas, and each node leads its part.
+# settled reports whether each group has its replicas, and each node leads its part.
 settled() {
   local groups=$1 p
   for p in "${nodes[@]}"; do decides "$p" || return 1; done
   if ((groups == 1)); then [[ $(ask "${nodes[0]}" INFO replication) == *connected_slaves:2* ]] && return; fi
   ((groups == 1)) && return 1
-  [[ -z $(ask "${nodes[0]}" RAFT PLAN) ]] && (($(leads "${nodes[0]}" | wc -l) == 3))
+  [[ -z $(ask "${nodes[0]}" RAFT PLAN) ]] && (($(leads "${nodes[0]}" | wc -l) == (groups < ${#nodes[@]} ? groups : ${#nodes[@]})))
 }
 # leads prints, for each node that leads slots, its port and its first slot.
 leads() { ask "$1" CLUSTER NODES | awk '/master/ && $9 != "" {split($2, a, "[:@]"); split($9, s, "-"); print a[2], s[1]}'; }
@@ -75,50 +76,64 @@ field() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" | head -n 1; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", a / b}'; }
 
 cpu() {
-  local one several p round n name before knows
+  local one several c p round n name before knows
   cluster 1 && one=("${nodes[@]}")
   cluster "$many" && several=("${nodes[@]}")
   echo "### Processor for a decision, clients that know the slots"
   echo
-  echo "\`redis-benchmark --cluster -c 50\`, $requests decisions, medians of $rounds rounds: the time of three nodes together, µs."
+  echo "\`redis-benchmark --cluster\`, $requests decisions, medians of $rounds rounds: the time of three nodes together, µs."
   echo
-  echo "| P | one group | $many groups | ratio |"
-  echo "|---|---|---|---|"
-  for p in 1 16 64; do
-    n=$requests
-    ((p > 1)) || n=$((requests / 5))
-    for round in $(seq 0 "$rounds"); do # the first is not counted
-      for name in one several; do
-        local -n at=$name
-        knows=() && [[ $name == one ]] || knows=(--cluster) # which it refuses to do with one leader
-        before=$(ticks "${at[@]}")
-        redis-benchmark "${knows[@]}" -p "${at[0]}" -c 50 -P "$p" -n "$n" -r 1000000 RL.TAKE 'user:{tag}:__rand_int__' GCRA 100/h >"$work/out" 2>&1 || { tail -n 3 "$work/out" >&2; exit 1; }
-        ((round == 0)) || awk -v t="$(($(ticks "${at[@]}") - before))" -v n="$n" 'BEGIN {printf "%.3f\n", t / n / 1e3}' >>"$work/cpu.$p.$name"
+  echo "| connections | P | one group | $many groups | ratio |"
+  echo "|---|---|---|---|---|"
+  for c in $connections; do
+    for p in 1 16 64; do
+      n=$requests
+      ((p > 1)) || n=$((requests / 5))
+      for round in $(seq 0 "$rounds"); do # the first is not counted
+        for name in one several; do
+          local -n at=$name
+          knows=() && [[ $name == one ]] || knows=(--cluster) # which it refuses to do with one leader
+          before=$(ticks "${at[@]}")
+          redis-benchmark "${knows[@]}" -p "${at[0]}" -c "$c" -P "$p" -n "$n" -r 1000000 RL.TAKE 'user:{tag}:__rand_int__' GCRA 100/h >"$work/out" 2>&1 || { tail -n 3 "$work/out" >&2; exit 1; }
+          ((round == 0)) || awk -v t="$(($(ticks "${at[@]}") - before))" -v n="$n" 'BEGIN {printf "%.3f\n", t / n / 1e3}' >>"$work/cpu.$c.$p.$name"
+        done
       done
+      row "$c | $p" "$work/cpu.$c.$p" 3
     done
-    printf '| %d | %s | %s | %s |\n' "$p" "$(median <"$work/cpu.$p.one")" "$(median <"$work/cpu.$p.several")" "$(ratio "$(median <"$work/cpu.$p.several")" "$(median <"$work/cpu.$p.one")")"
   done
   echo
   nodes=("${one[@]}") && stop
   nodes=("${several[@]}") && stop
 }
+# row LABEL FILES DIGITS prints a line of a table: the medians of one group and of several, and their ratio.
+row() {
+  local one several
+  one=$(median <"$2.one") several=$(median <"$2.several")
+  printf "| %s | %.$3f | %.$3f | %s |\n" "$1" "$one" "$several" "$(ratio "$several" "$one")"
+}
 
 plain() {
-  local one several name round at
+  local one several c name round at
   cluster 1 && one=${nodes[1]}
   local first=("${nodes[@]}")
   cluster "$many" && several=${nodes[1]}
-  for round in $(seq 0 "$rounds"); do
-    for name in one several; do
-      at=${!name}
-      load "$at" -c 50 -P 64 -d "${each}s" -- RL.TAKE 'user:{key}' GCRA 100/h | field requests_per_second >"$work/rate"
-      ((round == 0)) || cat "$work/rate" >>"$work/plain.$name"
-    done
-  done
   echo "### A client that knows one node"
   echo
-  printf 'P=64, 50 connections, decisions a second, medians of %d rounds of %d s: through a follower of one group %.0f, through a node with %d groups %.0f, %s ×.\n\n' "$rounds" "$each" \
-    "$(median <"$work/plain.one")" "$many" "$(median <"$work/plain.several")" "$(ratio "$(median <"$work/plain.several")" "$(median <"$work/plain.one")")"
+  echo "P=64, decisions a second, medians of $rounds rounds of $each s: through a follower of one group, and through a node of $many groups."
+  echo
+  echo "| connections | one group | $many groups | ratio |"
+  echo "|---|---|---|---|"
+  for c in $connections; do
+    for round in $(seq 0 "$rounds"); do
+      for name in one several; do
+        at=${!name}
+        load "$at" -c "$c" -P 64 -d "${each}s" -- RL.TAKE 'user:{key}' GCRA 100/h | field requests_per_second >"$work/rate"
+        ((round == 0)) || cat "$work/rate" >>"$work/plain.$c.$name"
+      done
+    done
+    row "$c" "$work/plain.$c" 0
+  done
+  echo
   stop
   nodes=("${first[@]}") && stop
 }
@@ -158,34 +173,40 @@ idle() {
 }
 
 loss() {
-  local kill round lost slot other calm began tag at
-  echo "### kill -9 of a node, 4 groups"
+  local kill round lost slot other calm began tag at lines
+  echo "### kill -9 of each node in turn, 4 groups on 5 nodes"
   echo
-  for round in $(seq "${KILLS:-10}"); do
-    cluster 4
-    read -r lost slot < <(leads "${nodes[0]}" | awk -v p="${nodes[0]}" '$1 != p' | head -n 1)
-    read -r other at < <(leads "${nodes[0]}" | awk -v p="$lost" '$1 != p' | head -n 1)
+  cluster 4 5
+  for round in $(seq 0 $((${KILLS:-10} - 1))); do
+    lost=${nodes[round % 5]}
+    lines=$(leads "${nodes[(round + 1) % 5]}")
+    slot=$(awk -v p="$lost" '$1 == p {print $2; exit}' <<<"$lines") # none, of the node that leads no group
+    read -r other at < <(awk -v p="$lost" '$1 != p' <<<"$lines" | head -n 1)
     tag=$(tag_of "$other" "$at")
     calm=$(load "$other" --rate 5000 -c 20 -w 1s -d "${each}s" -- RL.TAKE "{$tag}user:{key}" GCRA 100/h | field p99)
     load "$other" --rate 5000 -c 20 -w 1s -d "${each}s" -- RL.TAKE "{$tag}user:{key}" GCRA 100/h >"$work/during" &
     kill=$!
     sleep 2
-    tag=$(tag_of "$other" "$slot")
+    [[ -z $slot ]] || tag=$(tag_of "$other" "$slot")
     began=$(now)
     kill -9 "${pid[$lost]}"
     wait "${pid[$lost]}" 2>/dev/null || true
-    until [[ $(ask "$other" RL.TAKE "{$tag}" GCRA 1000000/s) =~ ^[01] ]]; do sleep 0.005; done
-    echo $((($(now) - began) / 1000000)) >>"$work/loss.again"
+    if [[ -n $slot ]]; then
+      until [[ $(ask "$other" RL.TAKE "{$tag}" GCRA 1000000/s) =~ ^[01] ]]; do sleep 0.005; done
+      echo $((($(now) - began) / 1000000)) >>"$work/loss.again"
+    fi
     wait $kill
     echo "$calm" >>"$work/loss.calm"
     field p99 <"$work/during" >>"$work/loss.p99"
     field max <"$work/during" >>"$work/loss.max"
-    stop
+    start "$lost" "$lost" --raft-join "127.0.0.1:$other"
+    until_true 120 settled 4
   done
   printf 'Groups of the lost node decide again after %.0f ms (median of %d; the longest %d ms). Requests of a group that another node leads, 5 000 a second: p99 %.2f ms undisturbed, %.2f ms meanwhile (%s ×), the longest %.1f ms.\n\n' \
-    "$(median <"$work/loss.again")" "${KILLS:-10}" "$(sort -n "$work/loss.again" | tail -n 1)" \
+    "$(median <"$work/loss.again")" "$(wc -l <"$work/loss.again")" "$(sort -n "$work/loss.again" | tail -n 1)" \
     "$(median <"$work/loss.calm" | awk '{print $1 / 1e6}')" "$(median <"$work/loss.p99" | awk '{print $1 / 1e6}')" "$(ratio "$(median <"$work/loss.p99")" "$(median <"$work/loss.calm")")" \
     "$(sort -n "$work/loss.max" | tail -n 1 | awk '{print $1 / 1e6}')"
+  stop
 }
 # tag_of PORT SLOT prints a word whose slot lies in the same group of four.
 tag_of() {

@@ -99,20 +99,18 @@ func (n *node) stoppedOrDown() bool {
 	return n.stopped || n.cmd == nil
 }
 
-// faultKinds is the number of kinds of faults that oneFault chooses from, and groupFaultKinds that number if there are several groups.
-const (
-	faultKinds      = 15
-	groupFaultKinds = 17
-)
+// faultKinds returns the number of kinds of faults that oneFault chooses from. The last two are for several groups.
+func (c *cluster) faultKinds() int {
+	if c.groups > 1 {
+		return 17
+	}
+	return 15
+}
 
 // kind returns the kind of the next fault: all kinds come in some order, then all in another order.
 func (c *cluster) kind() int {
 	if len(c.kinds) == 0 {
-		count := faultKinds
-		if c.groups > 1 {
-			count = groupFaultKinds
-		}
-		c.kinds = c.rand.Perm(count)
+		c.kinds = c.rand.Perm(c.faultKinds())
 	}
 	k := c.kinds[0]
 	c.kinds, c.dealt = c.kinds[1:], c.dealt+1

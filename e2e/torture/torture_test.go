@@ -180,7 +180,7 @@ func startLoad(t *testing.T, c *cluster, seed uint64) *load {
 // run deals faults, with a calm now and then, and ends the clients' work. whole is called after each calm.
 func (l *load) run(total time.Duration, whole func()) {
 	c, end := l.c, time.Now().Add(total)
-	goesOn := func() bool { return (time.Now().Before(end) || c.dealt < faultKinds) && !l.t.Failed() }
+	goesOn := func() bool { return (time.Now().Before(end) || c.dealt < c.faultKinds()) && !l.t.Failed() }
 	for goesOn() {
 		for calm := time.Now().Add(calmEvery); time.Now().Before(calm) && goesOn(); {
 			c.expire(false)
