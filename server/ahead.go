@@ -27,6 +27,7 @@ type ahead struct {
 	plans  [aheadMost]*request.Plan // what the commands ask for; nil: the handler parses it
 	ends   [aheadMost]int           // where the words of the commands without a plan end in words, or shaped
 	left   [aheadMost]int           // bytes of the input behind the commands without a plan
+	before [aheadMost]int           // with several groups: bytes of the input before the commands
 	words  [][]byte
 
 	made   [aheadMost]request.Plan // room for the plans
@@ -116,7 +117,7 @@ func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 	}
 	last := a.n - 1
 	if g := s.srv.groupOf(a.keys[last]); g.Special.Load()&specialFollowing == 0 && g.Since.Load() <= s.call.Began && s.fwd.legOf(g) == nil {
-		a.groups[last] = g
+		a.groups[last], a.before[last] = g, before
 		return nil, nil, true
 	}
 	a.n, a.words = last, a.words[:words]
@@ -187,17 +188,21 @@ func (c *command) keyAhead(s *session, args [][]byte) int {
 }
 
 // run runs the queued commands in order. If the session's turn is over before the last, and back is set, it puts
-// the rest of the input back into the reader, with what was read since, and returns true.
+// the rest of the input back into the reader, with what was read since, and returns true. It does so as well if the node no longer leads a command's group:
+// that command then runs by itself, wherever the group is led.
 func (a *ahead) run(s *session, back bool) (over bool) {
 	warm := a.n >= aheadFew
 	if warm {
 		a.warm(s)
 	}
-	ran, start, several := 0, 0, s.srv.several()
+	ran, start, several, gone := 0, 0, s.srv.several(), false
 	for ; ran < a.n && s.life.Open() && !over; ran++ {
 		if several {
 			s.call.Groups = nil                                         // of an earlier command
 			if enter(s, a.groups[ran]); s.early&specialFollowing != 0 { // it leads no longer
+				if gone = back; gone {
+					break
+				}
 				s.reject(a.cmds[ran], spec.ErrNoLeader)
 				if end := a.ends[ran]; a.plans[ran] == nil && end != shaped {
 					start = end // the next one's words
@@ -234,8 +239,14 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 	if s.remembered != nil && a.last != nil && a.last != &s.remembered.plan {
 		s.remembered.plan = *a.last
 	}
+	if gone {
+		s.rd.Unread(a.before[ran] - s.rd.Buffered())
+		if args, _ := s.rd.Next(); args != nil {
+			s.execute(args)
+		}
+	}
 	a.empty()
-	return over
+	return over || gone
 }
 
 // empty empties the queue.

@@ -180,16 +180,14 @@ func (s *session) run() (more bool) {
 			args, err, collected = queue.next(s)
 		}
 		if collected {
-			if collected = false; queue.n == aheadMost && (queue.run(s, true) || s.overTurn(0)) && s.rd.Buffered() > 0 && !s.fwd.depart() {
-				s.yield(nextTurn{})
+			if collected = false; queue.n == aheadMost && (queue.run(s, true) || s.overTurn(0)) {
+				rest(s)
 			}
 			continue
 		}
 		if queue.n > 0 {
 			if queue.run(s, err == nil) {
-				if s.rd.Buffered() > 0 && !s.fwd.depart() {
-					s.yield(nextTurn{})
-				}
+				rest(s)
 				continue
 			}
 			if !s.life.Open() {
@@ -215,11 +213,18 @@ func (s *session) run() (more bool) {
 			s.flush()
 			s.call.Ran = handler.LookAtClock // writing takes time, too
 		}
-		if s.overTurn(1) && s.pending == nil && s.rd.Buffered() > 0 && !s.fwd.depart() {
-			s.yield(nextTurn{})
+		if s.overTurn(1) {
+			rest(s)
 		}
 	}
 	return false
+}
+
+// rest ends the session's turn, unless it waits for something or has no more input.
+func rest(s *session) {
+	if s.pending == nil && s.life.Open() && s.rd.Buffered() > 0 && !s.fwd.depart() {
+		s.yield(nextTurn{})
+	}
 }
 
 // heavyBatch is how many ns of slow commands make a batch heavy. The next one of that session waits for its turn

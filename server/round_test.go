@@ -162,6 +162,32 @@ func TestRoundOfWhichSomeIsRefused(t *testing.T) {
 	}
 }
 
+// A node that stops leading a group between two commands of a pipeline has begun none of those behind, and the client sees what it sees of a single
+// command: they wait for the next leader. So it is at the client's own node.
+func TestRoundWhoseLeaderStops(t *testing.T) {
+	for client := range 2 {
+		for to := range 3 {
+			n := newGroupNodes(t)
+			n.shares()
+			c := n.nodes[client].client()
+			b, d := n.key(2), n.key(3)
+			c.gets("INCR "+b+"\r\nINCR "+d+"\r\n", "1", "1")
+			n.turns[1][2].Store(0) // nothing but its turn says so
+			c.conn.take()
+			c.s.Data([]byte("GET " + d + "\r\nINCR " + b + "\r\nRL.TAKE {" + b + "}t GCRA 9/h\r\nINCR " + b + "\r\nSTRLEN " + b + "\r\nINCR " + d + "\r\nPING\r\n"))
+			c.until(func() bool {
+				_, waits := n.nodes[client].leaderless.Until(c.conn)
+				return waits
+			})
+			n.passes(2, to, func() {})
+			if got := strings.Join(c.receive(7), " "); got != `"1" 2 [0 9 8 -1 400000] 3 1 2 PONG` {
+				t.Errorf("a client of node %d, node %d leads: %s", client, to, got)
+			}
+			c.gets("INCR "+b+"\r\n", "4")
+		}
+	}
+}
+
 // While the replies of one node are awaited, about 1 MB of those of others is parked, and no more is sent.
 func TestParkedReplies(t *testing.T) {
 	n := newGroupNodes(t)
