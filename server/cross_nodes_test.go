@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -172,6 +173,41 @@ namespaces:
 	}
 	if want := ts.rules.EnvoyLimits(); !maps.Equal(got, want) || len(want) == 0 {
 		t.Errorf("%v\nin one group %v", got, want)
+	}
+}
+
+// What is known of a caller of a rule is shown and forgotten by any node, wherever it is.
+func TestSeveralNodesKnowCallers(t *testing.T) {
+	n := newGroupNodes(t)
+	n.rulesAre("version: 1\nnamespaces:\n  one:\n    - {name: user, key: [u], limit: 5/h}\n")
+	at := map[int32]bool{}
+	for u := range 12 {
+		user := fmt.Sprintf("u%02d", u)
+		key, err := strconv.Unquote(strings.Trim(n.ask(0, false, "RL.RULES", "KEYS", "one", "user", "u", user), "[]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at[n.led[slices.Index(n.nodes[0].every, n.nodes[0].groupOf([]byte(key)))].Load()] = true
+		n.nodes[u%3].client().gets("RL.CHECK one 1 u "+user+"\r\n", `[0 5 4 -1 720000 "user"]`)
+		for node := range 3 {
+			for _, direct := range []bool{false, true} {
+				if got := n.ask(node, direct, "RL.RULES", "INFO", "one", "user", "u", user); got != `["algorithm" "gcra" "state" 1600000720000000000 "level" 720000000000 "resets_in" 720000 "memory" 38]` {
+					t.Errorf("%s at node %d: %s", user, node, got)
+				}
+			}
+		}
+		knows := n.nodes[u%3].client()
+		knows.do("CLUSTER", "SLOTS")
+		knows.gets("RL.RULES RESET one user u "+user+"\r\nRL.RULES RESET one user u "+user+"\r\n", "1", "0")
+		for node := range 3 {
+			if got := n.ask(node, false, "RL.RULES", "INFO", "one", "user", "u", user); got != "nil" {
+				t.Errorf("%s at node %d, after a reset: %s", user, node, got)
+			}
+		}
+		n.nodes[0].client().gets("RL.RULES RESET one user u\r\nRL.RULES INFO one none u v\r\n", "-ERR give the fields of the rule's key, each with its value", "-NORULE there is no such rule")
+	}
+	if len(at) != 3 {
+		t.Errorf("the callers are at %v", at)
 	}
 }
 

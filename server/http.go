@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"slices"
 	"strconv"
 
 	"limitdb/internal/origin"
@@ -490,17 +491,31 @@ func (a *gathered) join(c *call, mark int) {
 		}
 		sum, elems = sum+v.Int, append(elems, v.Elems...)
 	}
-	switch cmd := c.cmd; cmd.Name {
-	case "DBSIZE":
+	switch cmd := c.cmd; cmd.Full {
+	case "dbsize", "rl.rules|reset":
 		c.Int(sum)
-	case "KEYS":
+	case "rl.rules|info": // of one of the caller's keys
+		n := slices.IndexFunc(all, func(v resp.Value) bool { return !v.Null })
+		if n < 0 {
+			c.Null()
+			return
+		}
+		c.Map(len(all[n].Elems) / 2)
+		for _, v := range all[n].Elems {
+			if v.Kind == ':' {
+				c.Int(v.Int)
+			} else {
+				c.Text(v.Text)
+			}
+		}
+	case "keys":
 		c.Array(len(elems))
 		for _, v := range elems {
 			c.Bulk([]byte(v.Text))
 		}
-	case "RL.TOP":
+	case "rl.top":
 		limits.JoinTop(c.inner(), a.args, elems)
-	case "RANDOMKEY":
+	case "randomkey":
 		first := int(uint64(c.Began/1e3) % uint64(len(all)))
 		for i := range all {
 			if v := all[(first+i)%len(all)]; !v.Null {

@@ -149,7 +149,8 @@ func common(c *call, keys [][]byte) (g *group.Group) {
 }
 
 // chooseAll is choose for a command on the keys of all groups. A client that knows clusters asks every node, and adds up: each shows it the
-// groups that it leads. For others, the groups that other nodes lead are gathered, but SCAN goes on from group to group.
+// groups that it leads. For others, and for what is known of a caller of a rule, the groups that other nodes lead are gathered, but SCAN goes on from
+// group to group.
 func chooseAll(c *call, cmd *command) *group.Group {
 	srv, s := c.srv, c.client
 	c.Groups = make([]*handler.Group, len(srv.keyed))
@@ -174,7 +175,7 @@ func chooseAll(c *call, cmd *command) *group.Group {
 	for i, g := range srv.keyed {
 		if g.Leads() && g.Since.Load() <= c.Began {
 			c.Groups[i] = &g.Group
-		} else if s == nil || !s.redirected() {
+		} else if s == nil || cmd.Parent != nil || !s.redirected() {
 			c.gathers = true
 		}
 	}

@@ -151,6 +151,12 @@ func (c *Call) engineOf(key []byte) (e *engine.Engine, now int64) {
 	return g.Engine.Load(), g.At(c.Began)
 }
 
+// TimeOf returns the time of the group that has a key.
+func (c *Call) TimeOf(key []byte) int64 {
+	_, now := c.engineOf(key)
+	return now
+}
+
 // Engines calls do for the engine of each group that the command concerns, and the group's time.
 func (c *Call) Engines(do func(e *engine.Engine, now int64)) {
 	if len(c.Groups) == 0 {

@@ -47,8 +47,8 @@ func rulesRow(b *Book) row {
 			spec.Argument{Name: "time", Kind: "string", Token: "OVER", Optional: true}),
 		row("HISTORY", 4, spec.Readonly, "Returns what a rule has counted in each of the last 60 minutes.", b.runs(showHistory), ns, name).Takes("O(1)"),
 		explainRow(b),
-		row("RESET", -4, spec.Write, "Forgets a caller of a rule; returns how many states the caller had.", b.runs(reset), ns, name, fields),
-		row("INFO", -4, spec.Readonly, "Returns the state of a caller of a rule, as RL.INFO does.", b.runs(showInfo), ns, name, fields),
+		row("RESET", -4, spec.Write|spec.AllGroups, "Forgets a caller of a rule; returns how many states the caller had.", b.runs(reset), ns, name, fields),
+		row("INFO", -4, spec.Readonly|spec.AllGroups, "Returns the state of a caller of a rule, as RL.INFO does.", b.runs(showInfo), ns, name, fields),
 		row("KEYS", -4, spec.Readonly, "Returns the keys under which a rule may count a caller.", b.runs(showKeys), ns, name, fields),
 	)
 	all.Flags = spec.Long
@@ -470,7 +470,10 @@ func showInfo(b *Book, c *call) {
 			continue
 		}
 		if info, ok := c.Keyspace().Info(key); ok {
+			now := c.Now
+			c.Now = c.TimeOf(key)
 			keys.Describe(c, c.Keyspace(), key, &info)
+			c.Now = now
 			return
 		}
 	}
