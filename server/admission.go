@@ -269,8 +269,8 @@ func allowedWhileSubscribed(cmd *command) bool {
 
 // mayBegin reports whether the client may begin a command: whether another node's client still waits for its reply. If not, the
 // session ends once it has sent the replies that it owes. A batch asks once, because it ends after a turn.
-func (s *session) mayBegin() bool {
-	return s.far == nil || s.far.Leased() || !s.life.Drain(uplink.ErrNoLease)
+func (p *peer) mayBegin() bool {
+	return p.far == nil || p.far.Leased() || !p.life.Drain(uplink.ErrNoLease)
 }
 
 // spreads reports whether the command of a call asks several groups.

@@ -79,6 +79,7 @@ func (s *session) Resume() (more bool) {
 			return s.roomWhileParked()
 		}
 		s.unpark()
+		s.in = nil
 	}
 	s.rd.Feed(nil)
 	more = s.run()

@@ -95,11 +95,11 @@ func within(done <-chan error, ms int64, gone <-chan struct{}) error {
 }
 
 // leaves returns a channel that is closed when the client is gone.
-func (s *session) leaves() <-chan struct{} {
-	if s.gone == nil {
-		s.gone = make(chan struct{})
+func (p *peer) leaves() <-chan struct{} {
+	if p.gone == nil {
+		p.gone = make(chan struct{})
 	}
-	return s.gone
+	return p.gone
 }
 
 func waitAOFCommand(c *call) {

@@ -147,7 +147,7 @@ func (srv *Server) ackChanged() {
 // that says why.
 func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
-	s := &session{srv: srv, conn: c, life: c.Life()}
+	s := &session{srv: srv, peer: peer{conn: c, life: c.Life()}}
 	s.call = srv.newCall(srv.group, 0, resp.RESP2, nil)
 	s.call.client, s.call.Client = s, (*handlerClient)(s)
 	srv.clients.Init(&s.pub, c, srv.clock.Now())

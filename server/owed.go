@@ -267,11 +267,11 @@ var errUnknown = errors.New("the outcome of a command is not known")
 func (o *owed) owing() bool { return o != nil && o.waiting }
 
 // end closes the connection if no more replies will come.
-func (s *session) end() {
-	if s.eof && s.pending == nil {
-		s.life.Drain(clients.ErrEOF)
+func (p *peer) end() {
+	if p.eof && p.pending == nil {
+		p.life.Drain(clients.ErrEOF)
 	}
-	if s.life.Draining() && !s.owed.owing() {
-		s.conn.CloseAfterFlush(s.life.Reason())
+	if p.life.Draining() && !p.owed.owing() {
+		p.conn.CloseAfterFlush(p.life.Reason())
 	}
 }

@@ -68,22 +68,22 @@ func (a *handlerClient) Origin() *origin.Origin {
 // Subscriptions implements pubsub.Session.
 func (a *handlerClient) Subscriptions() *pubsub.Subscriptions { return &a.subs }
 
-// park stops the session until p is over. Every wake-up resumes p.
-func (s *session) park(p pending) {
-	s.pending, s.yielded = p, false
-	s.pub.SetParked(true)
+// park stops the session until w is over. Every wake-up resumes w.
+func (p *peer) park(w pending) {
+	p.pending, p.yielded = w, false
+	p.pub.SetParked(true)
 }
 
-// yield stops the session until the others have had their turn. It then goes on with p, as after park.
-func (s *session) yield(p pending) {
-	s.pending, s.yielded = p, true
-	s.conn.Yield()
+// yield stops the session until the others have had their turn. It then goes on with w, as after park.
+func (p *peer) yield(w pending) {
+	p.pending, p.yielded = w, true
+	p.conn.Yield()
 }
 
 // unpark lets the session run again.
-func (s *session) unpark() {
-	s.pending, s.yielded, s.in = nil, false, nil
-	s.pub.SetParked(false)
+func (p *peer) unpark() {
+	p.pending, p.yielded = nil, false
+	p.pub.SetParked(false)
 }
 
 // nextTurn is the pending of a session that has yielded between two commands.
@@ -95,14 +95,14 @@ func (nextTurn) resume(*session) bool { return true }
 type heldBack struct{ args [][]byte }
 
 // holdBack parks the session with a copy of the command until the pause ends.
-func (s *session) holdBack(args [][]byte) {
-	s.pub.ArgMemory.Store(handler.ArgBytes(args))
-	s.park(&heldBack{handler.CloneArgs(args)})
+func (p *peer) holdBack(args [][]byte) {
+	p.pub.ArgMemory.Store(handler.ArgBytes(args))
+	p.park(&heldBack{handler.CloneArgs(args)})
 }
 
 // holds reports whether a pause holds the session's command back.
-func (s *session) holds() bool {
-	_, held := s.pending.(*heldBack)
+func (p *peer) holds() bool {
+	_, held := p.pending.(*heldBack)
 	return held
 }
 
@@ -294,14 +294,13 @@ func (w *waiting) ends(s *session) {
 // them. Other clients' commands may then run in between, as commands on another loop always
 // can. So each step sees the state at its own time.
 
-// spent reports whether the session's turn is over.
-func (s *session) spent() bool {
-	return s.srv.clock.Now()-s.call.Began >= int64(s.conn.Turn())
-}
+// spent reports whether the session's turn is over after ns of it. The connection says how long it is: that changes from round to
+// round of its event loop.
+func (p *peer) spent(ns int64) bool { return ns >= int64(p.conn.Turn()) }
 
 // overTurn is spent after a number of commands. It reads the clock only if it must.
 func (s *session) overTurn(ran int) bool {
-	if s.slow > 0 && s.slow >= int64(s.conn.Turn()) {
+	if s.slow > 0 && s.spent(s.slow) {
 		return true
 	}
 	s.call.Ran += ran
@@ -309,7 +308,7 @@ func (s *session) overTurn(ran int) bool {
 		return false
 	}
 	s.call.Ran = 0
-	return s.spent()
+	return s.spent(s.srv.clock.Now() - s.call.Began)
 }
 
 // stepping is a command that has yielded.
@@ -333,7 +332,7 @@ func (a *handlerClient) Steps(lasting func(), step func() (done bool)) {
 		if start == 0 {
 			start = now
 		}
-		if now-c.Began < int64(s.conn.Turn()) {
+		if !s.spent(now - c.Began) {
 			continue
 		}
 		if lasting != nil {
@@ -364,7 +363,7 @@ func (st *stepping) resume(s *session) bool {
 	start, mark := s.srv.clock.Now(), len(s.call.Out)
 	s.call.Failed, s.call.Holds = st.failed, st.holds
 	done := st.step()
-	for !done && s.life.Open() && !s.spent() {
+	for !done && s.life.Open() && !s.spent(s.srv.clock.Now()-s.call.Began) {
 		done = st.step()
 	}
 	st.suspend(s, s.srv.clock.Now()-start, mark)

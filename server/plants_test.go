@@ -30,7 +30,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"held-command-runs-twice", "pending.go", "	s.pending = nil\n	s.pub.ArgMemory.Store(0)\n", "	s.pub.ArgMemory.Store(0)\n", waits},
 		{"decision-told-twice", "pending.go", "	w.ends(s)\n	return true\n}\n\n// ends", "	w.ends(s)\n	return s.eof\n}\n\n// ends", waits},
 		{"reply-let-go-with-those-before-it", "owed.go", "		o.told = o.told || told\n", "		o.covered = len(o.b)\n", "TestRepliesWaitForTheDisk"},
-		{"late-command-begins", "admission.go", "s.far.Leased()", "true", "TestLateCommandDoesNotBegin"},
+		{"late-command-begins", "admission.go", "p.far.Leased()", "true", "TestLateCommandDoesNotBegin"},
 		{"held-command-begins-late", "pending.go", "|| !s.mayBegin() {", "{", "TestLateCommandBehindAPause"},
 		{"stamp-of-any-age", "../uplink/lease.go", "now-stamp <= most", "now >= stamp", "TestNoCommandBeginsLate"},
 		{"error-told-at-once", "owed.go", "!c.Reveals(cmd)", "c.Failed", "TestDeposedLeaderTellsNothing"},

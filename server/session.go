@@ -21,9 +21,8 @@ import (
 // Resume and EOF, one at a time, and only that caller may use the fields other than pub.
 // Commands append their replies to out, and a whole batch is written at once.
 type session struct {
+	peer
 	srv    *Server
-	conn   transport.Conn
-	life   *transport.Life // conn's: commands run while it is open
 	stripe *stats.Stripe
 
 	rd   input
@@ -48,7 +47,6 @@ type session struct {
 	limited bool // the user may not decide on all keys
 	certify bool // the client's certificate may say who it is
 	knows   bool // the client has given the right password
-	eof     bool // the peer has finished sending
 	told    bool // out has a reply that reveals state, see owed
 	quiet   int  // bytes of out before that reply
 	kept    int  // bytes of out before the reply of a command that CLIENT REPLY silences
@@ -60,14 +58,8 @@ type session struct {
 	tracking bool // CLIENT TRACKING is on
 	caching  bool // after CLIENT CACHING YES: the next command's keys are invalidated
 
-	gone chan struct{} // closed when the client is gone; nil: nobody waits for that
-
-	pending pending      // what the session waits for; nil: it runs commands
-	yielded bool         // pending goes on in the next turn
-	owed    *owed        // replies that wait for the disk; nil if none ever did
-	turn    uint64       // see Durability.Turn; of the batch, or of the parked command, in the call's group
-	fwd     *forwarding  // nil if no command was ever forwarded
-	far     *uplink.Conn // of a client that is connected to another node; nil: of one that is connected to this node
+	turn uint64      // see Durability.Turn; of the batch, or of the parked command, in the call's group
+	fwd  *forwarding // nil if no command was ever forwarded
 	// knowsClusters is set once the client has asked for the nodes: it then gets -MOVED. readOnly is set by
 	// READONLY.
 	knowsClusters, readOnly bool
@@ -79,8 +71,19 @@ type session struct {
 		flushes uint64          // the value of scripts.Cache.Flushes when it was found
 	}
 	multi *multi // what MULTI and WATCH have begun; nil: nothing
+}
 
-	pub clients.Client // what other goroutines see
+// peer is the other end of a session's connection: what the session waits for, and the replies that the client still waits for.
+type peer struct {
+	conn    transport.Conn
+	life    *transport.Life // conn's: commands run while it is open
+	far     *uplink.Conn    // conn, of a client that is connected to another node; nil: of one that is connected to this node
+	eof     bool            // the peer has finished sending
+	yielded bool            // pending goes on in the next turn
+	pending pending         // what the session waits for; nil: it runs commands
+	owed    *owed           // replies that wait for the disk; nil if none ever did
+	gone    chan struct{}   // closed when the client is gone; nil: nobody waits for that
+	pub     clients.Client  // what other goroutines see
 }
 
 // pending is what a session waits for: see pending.go.
