@@ -218,14 +218,18 @@ func TestTableAgainstMap(t *testing.T) {
 	})
 }
 
+// FuzzTableAgainstMap takes steps until they have moved a few MB: one state that only grows would take seconds.
 func FuzzTableAgainstMap(f *testing.F) {
+	const most, least = 4 << 20, 8 << 10 // bytes, of an input and of a step
+	f.Add(append([]byte{0, 0, 0, 1}, bytes.Repeat([]byte{3, 27, 0, 1}, most/least)...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := newTableModel(1)
-		for steps := 0; len(data) >= 4 && steps < 500; steps++ { // more takes seconds, where all states are long
-			if err := m.step(data[0], data[1], binary.BigEndian.Uint16(data[2:])); err != nil {
+		for moved := 0; len(data) >= 4 && moved < most; data = data[4:] {
+			i := binary.BigEndian.Uint16(data[2:])
+			if err := m.step(data[0], data[1], i); err != nil {
 				t.Fatal(err)
 			}
-			data = data[4:]
+			moved += least + len(m.want[string(tableKey(int(i%1000)))])
 		}
 		if err := m.compare(); err != nil {
 			t.Fatal(err)
