@@ -176,6 +176,35 @@ namespaces:
 	}
 }
 
+// A request is explained by the groups that have its callers, and nothing changes there.
+func TestSeveralNodesExplain(t *testing.T) {
+	n, ts := newGroupNodes(t), newTestServer(t)
+	n.rulesAre(crossRules)
+	ts.rulesAre(crossRules)
+	one := ts.client()
+	for i := range 36 {
+		fields := []string{"n", "3", "u", "u" + strconv.Itoa(i%5), "f", "f" + strconv.Itoa(i%3), "b", "b"}
+		if words := append([]string{"RL.CHECK"}, fields...); i%3 != 2 {
+			n.ask(i%3, false, words...)
+			one.do(words...)
+		}
+		words := append([]string{"RL.RULES", "EXPLAIN"}, fields...)
+		want := line(one.do(words...))
+		for at := range n.nodes {
+			if got := n.ask(at, i%2 == 1, words...); got != want {
+				t.Errorf("node %d: %q:\n%s\nin one group\n%s", at, words, got, want)
+			}
+		}
+	}
+	n.follow(3)
+	c := n.nodes[1].client()
+	c.s.Data(encode("RL.RULES", "EXPLAIN", "n", "3", "u", "u1", "f", "f1", "b", "b"))
+	n.lead(3, 0)
+	if got := c.receive(1)[0]; !strings.Contains(got, `"decision"`) {
+		t.Error(got)
+	}
+}
+
 // What is known of a caller of a rule is shown and forgotten by any node, wherever it is.
 func TestSeveralNodesKnowCallers(t *testing.T) {
 	n := newGroupNodes(t)

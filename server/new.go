@@ -72,6 +72,7 @@ func New(o Options) *Server {
 			}
 		}
 		srv.parts.GroupOf = func(key []byte) *handler.Group { return &srv.groupOf(key).Group }
+		srv.parts.Look = looks(srv)
 	}
 	srv.accounts = Accounts{srv.auth, o.Settings}
 	lanes := 2 * runtime.GOMAXPROCS(0)

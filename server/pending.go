@@ -16,6 +16,7 @@ import (
 	"limitdb/rules"
 	"limitdb/server/clients"
 	"limitdb/server/crossing"
+	"limitdb/server/forward"
 	"limitdb/server/group"
 	"limitdb/server/handler"
 	"limitdb/server/limits"
@@ -470,7 +471,7 @@ func (w *crossed) reply(c *call) {
 	c.Durable = true
 }
 
-// Parts of requests that other nodes carry out, since they lead the groups. The words of such a call are partOf; the name of the client's command; the
+// Parts of requests that other nodes carry out, since they lead the groups. The words of such a call are partOf; the client's command; the
 // namespace of rules that it names, if it does; and those of crossing.Parse. The other node looks at the user's rights, for that command, as well.
 
 // partOf is what begins the call. A client's connection does not know it.
@@ -490,7 +491,7 @@ func waysOf(c *call, loop int, kicks bool) crossing.Ways {
 // farther returns what sends parts of the call's request to other nodes, over the uplinks of an event loop. All requests of a user share their streams.
 func farther(c *call, loop int) crossing.Far {
 	srv, client := c.srv, uplink.Client{Remote: "part", Local: "part", Unix: true, RESP3: true, User: c.UserName()}
-	begin := [][]byte{[]byte(partOf), []byte(c.cmd.Name), nil}
+	begin := [][]byte{[]byte(partOf), []byte(c.cmd.Full), nil}
 	if c.cmd.Route > 0 {
 		begin[2] = bytes.Clone(c.Args[c.cmd.Route])
 	}
@@ -501,6 +502,32 @@ func farther(c *call, loop int) crossing.Far {
 		}
 		srv.counters.forwarded.Add(1)
 		return true
+	}
+}
+
+// looks returns handler.Parts.Look.
+func looks(srv *Server) func(c *handler.Call, r *engine.Together, then func(text string)) {
+	return func(c *handler.Call, r *engine.Together, then func(text string)) {
+		of := srv.newCall(srv.group, c.Began, resp.RESP3, c.Args)
+		of.Rights = c.Rights
+		of.cmd, _ = of.resolve()
+		x, ways := crossing.New(r, handler.Each{}, srv.groupOf), waysOf(&of, -1, true)
+		c.Client.Background(func() error {
+			woken := make(forward.Waker, 1)
+			for x.Begin(ways, woken.Wake); !x.Resume(); {
+				<-woken
+			}
+			return nil
+		}, func(error) {
+			switch r := x.Result(); r.Outcome {
+			case across.Granted, across.Denied:
+				then("")
+			case across.Failed:
+				then(request.ErrorText(r.Err))
+			default:
+				then(spec.ErrNoLeader)
+			}
+		})
 	}
 }
 
@@ -552,7 +579,11 @@ func parsePart(c *call, args [][]byte) (p *crossing.Part, g *group.Group, text s
 	if len(args) < 4 || c.client.multi.isOpen() {
 		return nil, nil, errPart
 	}
-	if c.cmd = c.srv.table.find(args[1]); c.cmd == nil || c.cmd.Flags&spec.Across == 0 {
+	name, sub, isSub := bytes.Cut(args[1], []byte("|"))
+	if c.cmd = c.srv.table.find(name); c.cmd != nil && isSub {
+		c.cmd, _ = c.cmd.resolve([][]byte{name, sub, args[2], nil})
+	}
+	if c.cmd == nil || c.cmd.Flags&spec.Across == 0 && c.cmd.Full != "rl.rules|explain" {
 		return nil, nil, errPart
 	}
 	p, err := crossing.Parse(args[3:], &c.Zones)
@@ -574,6 +605,8 @@ func parsePart(c *call, args [][]byte) (p *crossing.Part, g *group.Group, text s
 			return nil, nil, errPart
 		}
 	}
-	c.Args = [][]byte{args[1], args[2]}
+	if c.Args = [][]byte{name, args[2]}; isSub {
+		c.Args = [][]byte{name, sub, args[2]}
+	}
 	return p, g, ""
 }

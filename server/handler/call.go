@@ -61,6 +61,9 @@ type Parts struct {
 	Errors    stats.Errors                // counts errors by their prefix, for INFO errorstats
 	Clustered bool                        // other nodes have the state, too
 	GroupOf   func(key []byte) *Group     // returns the group that has a key; nil: there is only one
+	// Look has all groups decide on what the command looks at, and then calls then, with the text of the error or "", perhaps in a later turn. nil: there
+	// is only one group.
+	Look func(c *Call, r *engine.Together, then func(text string))
 }
 
 // Client is what a handler may ask of the session of the client that sent the command.

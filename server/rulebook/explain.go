@@ -14,7 +14,7 @@ import (
 
 // explainRow is RL.RULES EXPLAIN, which says what every rule says to a request and changes nothing.
 func explainRow(b *Book) row {
-	r := handler.Rows[call]("rules", "O(n) for n rules", spec.Readonly)("EXPLAIN", -4, 0,
+	r := handler.Rows[call]("rules", "O(n) for n rules", spec.Readonly|spec.Works)("EXPLAIN", -4, 0,
 		"Says of each rule of a namespace whether it applies to a request and what it would answer, or why not.", b.runs(explain),
 		spec.Text("namespace"), spec.Integer("numfields"), fieldArgs(), request.CostWord(),
 		spec.Argument{Name: "count", Kind: "integer", Token: "COUNT", Optional: true})
@@ -36,14 +36,22 @@ const (
 
 func explain(b *Book, c *call) {
 	k, n, text := parseExplain(b, c.Args[2:])
-	if text == "" {
-		text = k.look(c)
-	}
 	if text != "" {
 		c.Fail(text)
 		return
 	}
 	ignored := k.ignored(c.Args[4:])
+	k.look(c, func(text string) {
+		if text != "" {
+			c.Fail(text)
+			return
+		}
+		shows(k, c, n, ignored)
+	})
+}
+
+// shows replies with what the first n rules say to a check. ignored are the fields that no rule looks at.
+func shows(k *check, c *call, n int, ignored []string) {
 	x := k.Explain()
 	list := x.Rules(n)
 	d, rule := k.answer()
@@ -93,23 +101,31 @@ func parseExplain(b *Book, words [][]byte) (k *check, n int, text string) {
 	return k, n, text
 }
 
-// look decides the check and changes nothing. It returns the text of the error, or "".
-func (k *check) look(c *call) (text string) {
+// look decides the check and changes nothing. Then it calls then, with the text of the error or "", perhaps in a later turn.
+func (k *check) look(c *call, then func(text string)) {
 	if err := k.Match(k.cost); err != nil {
-		return errorText(err, nil)
+		then(errorText(err, nil))
+		return
 	}
-	if k.how = peeks; len(k.Charges) == 0 {
-		return ""
-	}
+	k.how = peeks
 	k.charge()
-	err := c.States().UpdateAt(0, c.Now, k.Keys(), func(t *engine.Txn) error {
+	switch {
+	case len(k.Charges) == 0:
+		then("")
+		return
+	case c.Look != nil:
+		k.Query.Keep()
+		c.Look(c, &k.all, then)
+		return
+	}
+	text := ""
+	if err := c.States().UpdateAt(0, c.Now, k.Keys(), func(t *engine.Txn) error {
 		_, err := t.Together(&k.all)
 		return err
-	})
-	if err != nil {
-		return errorText(err, nil)
+	}); err != nil {
+		text = errorText(err, nil)
 	}
-	return ""
+	then(text)
 }
 
 // ignored returns the names of the fields that no rule looks at. words are the fields, and what follows them.
