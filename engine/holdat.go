@@ -152,6 +152,7 @@ func holdIn(s *shard, now int64, h uint64, key []byte, l *limit.Limit, cost int6
 		return s.commit(p.now, &p.key, p.key.Mark(l, cost, d), next, d)
 	}
 	r.granted(&entry, p.now, cost, d)
+	entry.Place(&p.known)
 	if p.set.Add(&s.short.edit, p.now, &entry, e.seedOf(p.beside.Hash)) != nil {
 		return errBehind
 	}
@@ -296,7 +297,10 @@ func (p *couple) storeSet(must bool) (err error) {
 	if w.Whole != nil {
 		return s.store(p.now, &p.beside, m, w.Whole, must)
 	}
-	state := s.table.State(&p.beside)
+	state := p.set // a box stays where it is
+	if !p.beside.Boxed() {
+		state = s.table.State(&p.beside)
+	}
 	before, until := len(state)-len(w.Head), table.Expires(limit.HOLDS, state)
 	if p.beside.Boxed() {
 		err = s.put(p.now, &p.beside, m, w.Apply(state), must)

@@ -107,8 +107,12 @@ func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 	case !s.takes(e):
 		return s.anew(w, now, e, seed)
 	}
-	var old Entry
-	place := s.place(e.ID, &old)
+	place, tag := e.free, e.tag
+	if place == 0 {
+		var old Entry
+		place = s.place(e.ID, &old)
+		tag = old.tag
+	}
 	if place == 0 || binary.LittleEndian.Uint32(s[place:]) != 0 { // damaged, or it is there and forgotten
 		return s.anew(w, now, e, seed)
 	}
@@ -117,7 +121,7 @@ func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 	if e.Status <= Returning {
 		w.put32(liveAt, s.live()+1)
 	}
-	w.put32(place, len(s)|int(tagOf(s.hash(e.ID))))
+	w.put32(place, len(s)|int(tag))
 	if e.Status == Returning {
 		w.put32(queuedAt, s.queued()+1)
 		s.push(w, e.Until)

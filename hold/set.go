@@ -74,8 +74,14 @@ type Entry struct {
 	// Limit is the limit under which it was taken, as its owner encodes it. Of Once, it is what was asked for.
 	Limit []byte
 
-	at int // where it is
+	at   int    // where it is
+	free int    // the place of the index that Find has found free for its id; 0 if it is not known
+	tag  uint32 // of the id, if free is known
 }
+
+// Place tells an entry where Add is to put it. unknown is what Find has made of an entry when it has found nothing about the same id in the
+// same set.
+func (e *Entry) Place(unknown *Entry) { e.free, e.tag = unknown.free, unknown.tag }
 
 // Settled reports whether the hold has been committed or cancelled.
 func (e *Entry) Settled() bool { return e.Status == Committed || e.Status == Cancelled }
@@ -281,11 +287,13 @@ func (s Set) Find(now int64, id []byte, e *Entry) (ok bool) {
 func (s Set) place(id []byte, e *Entry) (at int) {
 	h := s.hash(id)
 	tag := tagOf(h)
+	e.free = 0
 	mask := s.places() - 1
 	for i, n := int(h)&mask, 0; n <= mask; i, n = (i+1)&mask, n+1 {
 		at = setSize + 4*i
 		entry := binary.LittleEndian.Uint32(s[at:])
 		if entry == 0 {
+			e.free, e.tag = at, tag
 			return at
 		}
 		if entry&tagBits != tag {

@@ -169,6 +169,7 @@ func TestSetModel(t *testing.T) {
 			}
 			switch {
 			case !known:
+				none := e
 				ttl := (1 + r.Int64N(step*int64(1+r.IntN(2*ids)))) * units
 				e = Entry{ID: id, Status: Status(r.IntN(2)), Until: now + ttl, Rest: ttl, Back: now + r.Int64N(4*ttl)/units*units, Amount: r.Int64() >> r.IntN(64), Limit: bytes.Repeat([]byte("l"), []int{0, 7, 7, 7, r.IntN(20), lengths}[r.IntN(6)])}
 				switch r.IntN(9) {
@@ -176,6 +177,9 @@ func TestSetModel(t *testing.T) {
 					e.Status = Cancelled
 				case 1, 2:
 					e.Status, e.Rest = Once, 0
+				}
+				if r.IntN(2) == 0 {
+					e.Place(&none)
 				}
 				if err := s.Add(&w, now, &e, r.Uint64()); err != nil {
 					t.Fatal(err)

@@ -51,6 +51,9 @@ func (b *boxes) rebox(id uint32, sp *Spot, state []byte, must bool) error {
 		return err
 	}
 	if unsafe.SliceData(box) == unsafe.SliceData(state) {
+		if len(box) == len(state) {
+			return nil
+		}
 		box = box[:len(state)]
 	} else {
 		box = append(box[:0], state...)

@@ -492,12 +492,12 @@ func (t *Table) replace(now int64, sp *Spot, m Mark, state []byte, must bool) er
 // updateBox is Put for a state in a box. A state that has become short moves
 // back into its record if there is room.
 func (t *Table) updateBox(now int64, sp *Spot, m Mark, state []byte, must bool) error {
-	r := sp.r
+	r, expires := sp.r, Expires(m.Kind(), state) // rebox may free its bytes
 	if err := t.rebox(boxOf(r), sp, state, must); err != nil {
 		return err
 	}
 	r.setMark(m)
-	t.expects(sp.g, t.expires(r))
+	t.expects(sp.g, expires)
 	if len(state) <= minBoxed {
 		// Dropping the old record frees the box.
 		_ = t.replace(now, sp, m, bytes.Clone(t.state(r)), true)
