@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -47,18 +48,28 @@ func wait(c *call) {
 			}
 		}
 	}
+	var elsewhere *gathered // of a client for which other nodes may have decided
+	asks := c.srv.newCall(c.srv.group, c.Began, resp.RESP3, nil)
+	if c.srv.several() && c.client.far == nil && c.client.fwd != nil {
+		asks.Rights, asks.Origin = c.Rights, c.From()
+		elsewhere = &gathered{args: handler.CloneArgs(c.Args)}
+	}
 	c.Client.Background(func() error {
-		done, waits := make(chan error, len(all)), 0
+		done, waits := make(chan error, len(all)+1), 0
 		for _, of := range all {
 			if k := &of.Group.Keeper; k.Wait(of.Turn, func(err error) { done <- err }) {
 				k.Kick()
 				waits++
 			}
 		}
-		for range waits {
-			if err := within(done, ms, gone); err != nil {
-				return err
-			}
+		if elsewhere != nil {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			waits++
+			go func() { done <- elsewhere.wait(ctx, &asks) }()
+		}
+		if err := within(done, waits, ms, gone); err != nil {
+			return err
 		}
 		members, err := r.Members()
 		for _, m := range members {
@@ -69,37 +80,56 @@ func wait(c *call) {
 		others /= 2
 		return err
 	}, func(err error) {
-		if err != nil && err != errLate {
+		switch {
+		case err == nil, err == errLate:
+			c.Int(int64(others))
+		case err.Error() == spec.ErrNoLeader:
+			c.Fail(spec.ErrNoLeader)
+		default:
 			c.Fail(errUnknownOutcome)
-			return
 		}
-		c.Int(int64(others))
 	})
 }
 
-// within returns what comes, or errLate after a number of milliseconds, 0 for no end, or when the client is gone.
-func within(done <-chan error, ms int64, gone <-chan struct{}) error {
+// wait has the nodes that lead other groups wait for what they have decided.
+func (a *gathered) wait(ctx context.Context, c *call) error {
+	if _, err := a.ask(ctx, c); err != nil {
+		return err
+	}
+	late := error(nil)
+	for _, v := range a.replies {
+		if err := v.Err(); err != nil {
+			return err
+		}
+		if v.Int == 0 {
+			late = errLate
+		}
+	}
+	return late
+}
+
+// within waits until n results have come, and returns the first error among them, or errLate after a number of milliseconds, 0 for no end, or when the
+// client is gone.
+func within(done <-chan error, n int, ms int64, gone <-chan struct{}) error {
 	var late <-chan time.Time
 	if ms != 0 && ms <= int64(maxWait/time.Millisecond) {
 		timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
 		defer timer.Stop()
 		late = timer.C
 	}
-	select {
-	case err := <-done:
-		return err
-	case <-late:
-	case <-gone:
+	for range n {
+		select {
+		case err := <-done:
+			if err != nil {
+				return err
+			}
+		case <-late:
+			return errLate
+		case <-gone:
+			return errLate
+		}
 	}
-	return errLate
-}
-
-// leaves returns a channel that is closed when the client is gone.
-func (p *peer) leaves() <-chan struct{} {
-	if p.gone == nil {
-		p.gone = make(chan struct{})
-	}
-	return p.gone
+	return nil
 }
 
 func waitAOFCommand(c *call) {
@@ -134,7 +164,7 @@ func waitSync(c *call, timeout []byte) {
 	d, gone := c.srv.durable, c.client.leaves()
 	c.Client.Background(func() error {
 		done := d.Syncs.Join(d.Sync)
-		err := within(done, ms, gone)
+		err := within(done, 1, ms, gone)
 		if err == errLate {
 			d.Syncs.Leave(done)
 		}

@@ -176,6 +176,43 @@ namespaces:
 	}
 }
 
+// WAIT waits for what other nodes have decided for the connection.
+func TestWaitForSeveralNodes(t *testing.T) {
+	n := newGroupNodes(t)
+	n.shares()
+	far, c := n.kept[1][2], n.nodes[0].client()
+	for g := range n.led {
+		n.nodes[1].every[g].Keeper.AckLeader.Store(true)
+	}
+	far.holds.Store(true)
+	in := "INCR " + n.key(2) + "\r\n"
+	for i, end := range []error{nil, errUnknown} {
+		c.gets(in, strconv.Itoa(i+1))
+		c.s.Data([]byte("WAIT 1 0\r\nPING\r\n"))
+		c.until(far.owes)
+		if c.s.pending == nil {
+			t.Fatal("it does not wait")
+		}
+		far.endWaits(end)
+		want := "1 PONG"
+		if end != nil {
+			want = "-" + errUnknownOutcome + " PONG"
+		}
+		if got := strings.Join(c.receive(2), " "); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	c.gets("WAIT 1 1\r\n", "0")                   // ms
+	n.nodes[2].client().gets("WAIT 1 0\r\n", "1") // it has written nothing elsewhere
+	far.holds.Store(false)
+	c.s.Data([]byte(in))
+	c.receive(1)
+	n.passes(2, 0, func() { c.s.Data([]byte("WAIT 1 0\r\n")) })
+	if got := c.receive(1)[0]; got != "1" {
+		t.Error(got)
+	}
+}
+
 // A request is explained by the groups that have its callers, and nothing changes there.
 func TestSeveralNodesExplain(t *testing.T) {
 	n, ts := newGroupNodes(t), newTestServer(t)

@@ -50,6 +50,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"replies-of-two-turns", "group/shares.go", "old.Turn = 0", "old.Turn = t.Turn", "./TestRepliesOfSeveralGroups"},
 		{"refused-commands-words-run", "ahead.go", "start = end // the next", "_ = end // the next", "TestPipelineOfWhichSomeIsRefused"},
 		{"pipeline-refused-as-its-leader-stops", "ahead.go", "if gone = back; gone {", "if gone = back && a.n > 99; gone {", "TestRoundWhoseLeaderStops"},
+		{"wait-for-this-node-alone", "cmd_wait.go", "		if elsewhere != nil {\n", "		if elsewhere != nil && waits < 0 {\n", "TestWaitForSeveralNodes"},
 		{"early-reply-passes-those-before-it", "round.go", "case at == f.head:", "case true:", "TestRoundModel"},
 		{"refused-command-loses-its-place", "round.go", "at, f.free = f.free[0], f.free[1:]", "at, f.free = f.free[len(f.free)-1], f.free[:len(f.free)-1]", "TestRoundOfWhichSomeIsRefused"},
 		{"refused-commands-in-the-order-of-legs", "forward.go", "	f.over(left)\n", "	slices.Reverse(left)\n	f.over(left)\n", "TestRoundOfWhichSomeIsRefused"},

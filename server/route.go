@@ -67,7 +67,7 @@ func choose(c *call) *group.Group {
 			}
 		}
 		slot = cmd.slot(slot, c.Args)
-	case cmd.Flags&spec.AllGroups != 0:
+	case cmd.Flags&spec.AllGroups != 0, cmd.Name == "WAIT" && c.only != nil:
 		return chooseAll(c, cmd)
 	case cmd.Full == "cluster|countkeysinslot":
 		if n, ok := resp.ParseInt(c.Args[2]); ok && n >= 0 && n < resp.Slots {
@@ -165,6 +165,7 @@ func chooseAll(c *call, cmd *command) *group.Group {
 		for number := range bytes.SplitSeq(c.only, []byte(",")) {
 			n, ok := resp.ParseInt(number)
 			if !ok || n < 1 || n > int64(len(srv.keyed)) || !srv.every[n].Leads() {
+				c.here = false
 				return notLed(srv)
 			}
 			c.Groups[n-1] = &srv.every[n].Group

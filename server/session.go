@@ -86,6 +86,14 @@ type peer struct {
 	pub     clients.Client  // what other goroutines see
 }
 
+// leaves returns a channel that is closed when the client is gone.
+func (p *peer) leaves() <-chan struct{} {
+	if p.gone == nil {
+		p.gone = make(chan struct{})
+	}
+	return p.gone
+}
+
 // pending is what a session waits for: see pending.go.
 type pending interface {
 	// resume goes on after a wake-up, whatever has caused it, and reports whether the wait is over. It may have replied then. Instead
