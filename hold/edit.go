@@ -99,7 +99,10 @@ func (w *Edit) put32(at int, n int) {
 // The errors are ErrLive and ErrKnown.
 func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 	switch {
-	case !s.Valid() && e.Forgotten() > now:
+	case !s.Valid():
+		if e.Forgotten() <= now {
+			return s.anew(w, now, e, seed)
+		}
 		writeOne(w, e)
 		return nil
 	case s.compact() && addCompact(s, w, now, e):
@@ -132,9 +135,9 @@ func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 	return nil
 }
 
-// takes reports whether there is a place for an entry.
+// takes reports whether there is a place for an entry in a set that is valid.
 func (s Set) takes(e *Entry) bool {
-	return s.Valid() && !s.compact() && s.count() < min(s.places()/8*7, most) && (e.Status != Returning || s.queued() < s.room()) &&
+	return !s.compact() && s.count() < min(s.places()/8*7, most) && (e.Status != Returning || s.queued() < s.room()) &&
 		(e.Status > Returning || s.live() < MaxLive)
 }
 
@@ -331,7 +334,7 @@ func (f *Full) tells(s Set, now int64, e *Entry) error {
 // Room returns the error that Add would return for an entry, of which only the status and Until count. f is what an earlier
 // call for the set has remembered.
 func (s Set) Room(now int64, e *Entry, f *Full) error {
-	if s.compact() || s.takes(e) || !s.Valid() || s.count() < MaxLive {
+	if s.compact() || !s.Valid() || s.count() < MaxLive || s.takes(e) {
 		return nil
 	}
 	if err := f.tells(s, now, e); err != nil {

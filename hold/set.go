@@ -234,25 +234,13 @@ func (w *walk) next(e *Entry) bool {
 
 // nextKnown finds the next entry that is known at now, and reads it unless e is nil.
 func (w *walk) nextKnown(now int64, e *Entry) bool {
-	var own Entry
-	if e == nil {
-		e = &own
-	}
 	for len(w.s)-w.at >= entrySize {
-		b := w.s[w.at:]
-		until, rest := int64(binary.LittleEndian.Uint64(b[untilAt:])), int64(binary.LittleEndian.Uint64(b[restAt:]))<<16>>16
-		at, size := w.at, entrySize+int(b[idAt])+int(b[limitLenAt])
-		if w.status = Status(b[statusAt]); until+rest > now || rest > 0 && until+rest < until || w.status == Returning {
-			if w.s.read(at, e) == 0 {
-				return false
-			}
-			if w.at += size; e.Forgotten() > now {
-				w.size = size
-				return true
-			}
-			continue
+		at := w.at
+		w.size, w.status = sizeAt(w.s, at), Status(w.s[at+statusAt])
+		w.at += w.size
+		if forgottenAt(w.s, at) > now {
+			return w.at <= len(w.s) && (e == nil || w.s.read(at, e) > 0)
 		}
-		w.at += size
 	}
 	return false
 }
@@ -273,10 +261,10 @@ func (s Set) Each(now int64, yield func(e *Entry) bool) {
 // Find finds what is known of an id at now.
 func (s Set) Find(now int64, id []byte, e *Entry) (ok bool) {
 	switch {
-	case !s.Valid():
-		return false
 	case s.compact():
 		return findCompact(s, id, e) && e.Forgotten() > now
+	case !s.Valid():
+		return false
 	}
 	at := s.place(id, e)
 	return at > 0 && binary.LittleEndian.Uint32(s[at:]) != 0 && e.Forgotten() > now

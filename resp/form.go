@@ -16,6 +16,7 @@ type hole struct {
 	before []byte
 	fixed  int // bytes of before without the header
 	size   int // the length that the header states
+	from   int // where the argument begins in the last command of the form
 }
 
 // FormHoles is the largest number of arguments that a Form leaves open.
@@ -43,9 +44,8 @@ func (r *Reader) Form(f *Form, holes ...int) bool {
 			h.fixed, h.size = at-from, len(arg)
 			h.before = append([]byte(nil), b[from:end-2-len(arg)]...)
 			from, size = end-2, size-(end-at)
-		} else {
-			next.bulk = max(next.bulk, len(arg))
 		}
+		next.bulk = max(next.bulk, len(arg))
 		at = end
 	}
 	if next.open < len(holes) || size > maxShape {
@@ -57,9 +57,8 @@ func (r *Reader) Form(f *Form, holes ...int) bool {
 }
 
 // NextIn reads the next command if it has the form f and lies whole in the buffer, its key has at most most bytes and does not begin
-// with a zero byte. Then it returns true, and in open the arguments that the form leaves open, as Next would return
-// them. Otherwise Next returns the command.
-func (r *Reader) NextIn(f *Form, most int, open *[FormHoles][]byte) bool {
+// with a zero byte. Then it returns true, and Open what the form leaves open. Otherwise Next returns the command.
+func (r *Reader) NextIn(f *Form, most int) bool {
 	if f.open == 0 || f.args > r.Limits.Args || f.bulk > r.Limits.Bulk {
 		return false
 	}
@@ -72,22 +71,30 @@ func (r *Reader) NextIn(f *Form, most int, open *[FormHoles][]byte) bool {
 			if from, to = h.other(b, at); to == 0 {
 				return false
 			}
+			if f.bulk = max(f.bulk, h.size); f.bulk > r.Limits.Bulk {
+				return false
+			}
 		}
-		if h.size > r.Limits.Bulk {
-			return false
-		}
-		open[i], at = b[from:to:to], to
+		h.from, at = from, to
 	}
 	size := at + len(f.tail)
 	if size > min(len(b), r.Limits.Query) || string(b[at:size]) != string(f.tail) {
 		return false
 	}
-	if key := open[0]; len(key) > most || len(key) > 0 && key[0] == 0 {
+	if key := &f.holes[0]; key.size > most || key.size > 0 && b[key.from] == 0 {
 		return false // it may be one that the caller reserves
 	}
 	r.start += size
 	r.size = size
 	return true
+}
+
+// Open returns the argument that f leaves open at an index of its holes, as Next would have returned it, of the command that NextIn
+// has just read.
+func (r *Reader) Open(f *Form, i int) []byte {
+	h := &f.holes[i]
+	from := r.start - r.size + h.from
+	return r.buf[from : from+h.size : from+h.size]
 }
 
 // other finds the argument behind what comes before h, at an offset of b, if it is of another length, and expects that of the

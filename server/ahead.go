@@ -329,27 +329,30 @@ func (f *forms) find(s *session, keyMost int, p *request.Plan) (cmd *command, ke
 	guess := f.of[f.last].next
 	for i := range formClasses {
 		class := (guess + i) % formClasses
-		if g := &f.of[class]; g.cmd != nil && promising(g.missed) && g.read(&s.rd.Reader, keyMost, p, &key) {
-			g.missed, f.of[f.last].next, f.last = 0, class, class
-			return g.cmd, key
+		if g := &f.of[class]; g.cmd != nil && promising(g.missed) {
+			if key = g.read(&s.rd.Reader, keyMost, p); key != nil {
+				g.missed, f.of[f.last].next, f.last = 0, class, class
+				return g.cmd, key
+			}
 		}
 	}
 	return nil, nil
 }
 
-// read is find for one form.
-func (g *formed) read(r *resp.Reader, keyMost int, p *request.Plan, key *[]byte) bool {
-	var open [resp.FormHoles][]byte
-	left := r.Buffered()
-	if !r.NextIn(&g.form, keyMost, &open) {
-		return false
+// read is find for one form. It returns the key; nil if the command has another form.
+func (g *formed) read(r *resp.Reader, keyMost int, p *request.Plan) (key []byte) {
+	if !r.NextIn(&g.form, keyMost) {
+		return nil
 	}
-	if *p = g.plan; p.Fill(open[g.id], open[g.cost], g.cost > 0) {
-		*key = open[0]
-		return true
+	var cost []byte
+	if g.cost > 0 {
+		cost = r.Open(&g.form, g.cost)
 	}
-	r.Unread(left - r.Buffered()) // the command has an error
-	return false
+	if *p = g.plan; p.Fill(r.Open(&g.form, g.id), cost, g.cost > 0) {
+		return r.Open(&g.form, 0)
+	}
+	r.Unread(r.Size()) // the command has an error
+	return nil
 }
 
 // learn is told of a command that the session has read, of which no form was known.

@@ -24,13 +24,24 @@ import (
 // any time; putBeside makes it joint if it can be.
 
 const (
-	// joined is the bit of a key's length, as getLength reads it, that marks a joint record.
-	joined = 1 << 14
 	// maxBeside and maxJointState are the largest lengths of the two states of a joint record, in bytes. So what is beside a key
 	// is never so much shorter than the record's slack that a dead record would not fit in its place.
 	maxBeside     = 1 << 10
 	maxJointState = exactRoom
 )
+
+// jointBeside is the offset of the length of what is beside the state in a joint record. That of the state has one byte.
+const jointBeside = markSize + 3
+
+// isJoint reports whether the record at p is joint.
+func isJoint(p unsafe.Pointer) bool {
+	return *(*byte)(unsafe.Add(p, markSize))&*(*byte)(unsafe.Add(p, markSize+1)) >= 0x80 // no other key's length has both bits
+}
+
+// jointKey returns the length of the key of a joint record.
+func jointKey(p unsafe.Pointer) int {
+	return int(*(*byte)(unsafe.Add(p, markSize))&0x7f) | int(*(*byte)(unsafe.Add(p, markSize+1))&0x7f)<<7
+}
 
 // Beside returns the hash of the record beside that with hash h.
 func Beside(h uint64) uint64 { return h ^ 1 }
@@ -64,7 +75,7 @@ func sizeOfJoint(klen, slen, blen int) int {
 func writeJoint(p unsafe.Pointer, m Mark, key []byte, slen int, states []byte) record {
 	*(*Mark)(p) = m &^ pinned
 	*(*byte)(unsafe.Add(p, markSize)) = byte(len(key)) | 0x80
-	*(*byte)(unsafe.Add(p, markSize+1)) = byte(len(key)>>7) | joined>>7
+	*(*byte)(unsafe.Add(p, markSize+1)) = byte(len(key)>>7) | 0x80
 	n, blen := markSize+2, len(states)-slen
 	n += putLength(unsafe.Add(p, n), slen)
 	n += putLength(unsafe.Add(p, n), blen)

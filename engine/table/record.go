@@ -80,15 +80,13 @@ func view(p unsafe.Pointer) record {
 
 // viewLong is view for a header of more than minRecord bytes.
 func viewLong(p unsafe.Pointer) record {
+	if isJoint(p) {
+		blen, n := getLength(unsafe.Add(p, jointBeside))
+		return record{p, jointBeside + n + blen<<besideShift, jointKey(p), int(*(*byte)(unsafe.Add(p, jointBeside-1)))}
+	}
 	klen, n := getLength(unsafe.Add(p, markSize))
 	slen, m := getLength(unsafe.Add(p, markSize+n))
-	r := record{p, markSize + n + m, klen, slen}
-	if klen&joined != 0 {
-		r.klen &^= joined
-		blen, m := getLength(unsafe.Add(p, r.meta))
-		r.meta += m + blen<<besideShift
-	}
-	return r
+	return record{p, markSize + n + m, klen, slen}
 }
 
 // isOf reports whether the record at p belongs to key.
@@ -96,6 +94,10 @@ func isOf(p unsafe.Pointer, key []byte) bool {
 	k, s := *(*byte)(unsafe.Add(p, markSize)), *(*byte)(unsafe.Add(p, markSize+1))
 	if k|s < 0x80 {
 		return int(k) == len(key) && string(unsafe.Slice((*byte)(unsafe.Add(p, minRecord)), len(key))) == string(key)
+	}
+	if isJoint(p) {
+		at := unsafe.Add(p, jointBeside+1+int(*(*byte)(unsafe.Add(p, jointBeside))>>7))
+		return jointKey(p) == len(key) && string(unsafe.Slice((*byte)(at), len(key))) == string(key)
 	}
 	return string(view(p).key()) == string(key)
 }
