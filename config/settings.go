@@ -244,7 +244,7 @@ func declareReplication(r *Registry, s *Settings) {
 		"Among how many groups, a power of two, a new cluster divides its keys, so that several nodes decide. It counts where a cluster begins, and never changes; nodes that join learn it. See docs/replication.md.")
 	s.RaftGroups.check = powerOfTwo
 	s.RaftReplicas = g.int("raft-replicas", "3", 1, 5, fixed,
-		"With several groups, on how many nodes each group is: 1, 3 or 5. It counts where a cluster begins, and never changes.")
+		"With several groups, on how many nodes each group is: 1, 3 or 5. It counts where a cluster begins; RAFT REPLICAS changes it later.")
 	s.RaftReplicas.check = oddNumber
 	s.RaftZone = g.text("raft-zone", "", fixed,
 		"With several groups, the name of what this node may be lost together with: a rack, or a zone of a cloud. The replicas of a group are in as many zones as possible.")

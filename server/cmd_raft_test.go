@@ -92,7 +92,7 @@ func TestRaftGroups(t *testing.T) {
 	ts, _ := newNode(t)
 	c := ts.client()
 	one := "-ERR this cluster has one group of keys: RAFT SERVER LIST has its nodes\r\n"
-	for _, in := range []string{"RAFT GROUPS", "RAFT NODES", "RAFT PLAN", "RAFT DRAIN n1"} {
+	for _, in := range []string{"RAFT GROUPS", "RAFT NODES", "RAFT PLAN", "RAFT DRAIN n1", "RAFT REPLICAS", "RAFT REPLICAS 3"} {
 		if got := c.raw(in + "\r\n"); got != one {
 			t.Errorf("%s: %q", in, got)
 		}
@@ -114,6 +114,13 @@ func TestRaftGroups(t *testing.T) {
 			}
 			return fmt.Errorf("group %d to %s", group, id)
 		},
+		Replicas: func() int { return 3 },
+		SetReplicas: func(n int) error {
+			if n == 1 {
+				return ErrNotLeading
+			}
+			return errors.New(strconv.Itoa(n))
+		},
 		Plan: func() []string { return []string{"first", "second"} },
 		Drain: func(id string, on bool) error {
 			if id == "other" {
@@ -131,6 +138,13 @@ func TestRaftGroups(t *testing.T) {
 		"RAFT DRAIN n1 now":      spec.ErrSyntax,
 		"RAFT DRAIN n1 off more": spec.ErrSyntax,
 		"RAFT DRAIN other":       spec.ErrNoLeader,
+		"RAFT REPLICAS":          "3",
+		"RAFT REPLICAS 5":        "ERR 5",
+		"RAFT REPLICAS 1":        spec.ErrNoLeader,
+		"RAFT REPLICAS 2":        "ERR the number of replicas must be 1, 3 or 5: \"2\"",
+		"RAFT REPLICAS 7":        "ERR the number of replicas must be 1, 3 or 5: \"7\"",
+		"RAFT REPLICAS x":        "ERR the number of replicas must be 1, 3 or 5: \"x\"",
+		"RAFT REPLICAS 3 3":      spec.ErrSyntax,
 		"RAFT TRANSFER 1 n2":     "ERR group 1 to n2",
 		"RAFT TRANSFER 2 n2":     "TRYAGAIN not yet: nobody leads it",
 		"RAFT TRANSFER 3 n2":     "ERR the group must be an integer from 1 to 2: \"3\"",

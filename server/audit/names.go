@@ -13,7 +13,7 @@ func names() []string {
 		"rl.reset", "flushall", "flushdb",
 		"config|set", "config|rewrite", "config|resetstat", "slowlog|reset", "latency|reset",
 		"acl|setuser", "acl|deluser", "acl|load", "acl|save",
-		"raft|server", "raft|transfer",
+		"raft|server", "raft|transfer", "raft|drain", "raft|replicas",
 		"shutdown", "script|flush", "client|kill", "client|pause", "client|unpause", "rl.clock",
 	}
 }
@@ -29,6 +29,8 @@ func Changes(full string, args [][]byte) bool {
 	switch full {
 	case "raft|server":
 		return len(args) > 2 && !resp.EqualFold(args[2], "LIST")
+	case "raft|replicas":
+		return len(args) > 2
 	case "rl.clock":
 		return len(args) > 1
 	}

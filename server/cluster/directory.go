@@ -17,6 +17,10 @@ type Directory struct {
 	Nodes  func() []Node
 	// Drain has all replicas leave a node, or no longer. It blocks. Its errors may be ErrNotLeading.
 	Drain func(id string, on bool) error
+	// Replicas returns on how many nodes each group is to be.
+	Replicas func() int
+	// SetReplicas changes that. It blocks. Its errors may be ErrNotLeading.
+	SetReplicas func(n int) error
 	// Transfer makes a node lead a group with keys, until placement makes another one lead it. It blocks. Its errors may be ErrNotYet.
 	Transfer func(group int, id string) error
 	// Plan returns what placement would do now, a line for each change.
@@ -118,6 +122,23 @@ func (r *Replication) transferGroup(c *call) {
 	}
 	id := string(c.Args[3])
 	r.change(c, func() error { return r.Directory.Transfer(int(group), id) })
+}
+
+// replicas is RAFT REPLICAS.
+func (r *Replication) replicas(c *call) {
+	if len(c.Args) == 2 {
+		c.Int(int64(r.Directory.Replicas()))
+		return
+	}
+	n, ok := resp.ParseInt(c.Args[2])
+	switch {
+	case len(c.Args) > 3:
+		c.Fail(spec.ErrSyntax)
+	case !ok || n != 1 && n != 3 && n != 5:
+		c.Fail("ERR the number of replicas must be 1, 3 or 5: " + resp.Quote(c.Args[2]))
+	default:
+		r.change(c, func() error { return r.Directory.SetReplicas(int(n)) })
+	}
 }
 
 func (r *Replication) drain(c *call) {

@@ -12,8 +12,10 @@ import (
 func (s *directory) forServer() *cluster.Directory {
 	return &cluster.Directory{
 		Count: s.count, Groups: s.listGroups, Nodes: s.listNodes, Plan: s.plan,
-		Transfer: func(group int, id string) error { return raftError(s.transfer(group, id)) },
-		Drain:    func(id string, on bool) error { return raftError(s.drain(id, on)) },
+		Transfer:    func(group int, id string) error { return raftError(s.transfer(group, id)) },
+		Replicas:    func() int { return s.current().Replicas },
+		SetReplicas: func(n int) error { return raftError(s.change(groups.SetReplicas{Replicas: n})) },
+		Drain:       func(id string, on bool) error { return raftError(s.drain(id, on)) },
 	}
 }
 

@@ -236,6 +236,41 @@ func TestSecretWithoutFiles(t *testing.T) {
 	}
 }
 
+// RAFT REPLICAS changes on how many nodes each group is to be, and placement follows.
+func TestReplicasChange(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 4, "--raft-replicas", "1")
+	commands := s.dir.forServer()
+	if err := commands.SetReplicas(3); !errors.Is(err, server.ErrNotYet) || commands.Replicas() != 0 {
+		t.Errorf("before the directory has begun: %v, %d", err, commands.Replicas())
+	}
+	s.placing.beginDirectory()
+	b := groups.Node{ID: "b", Client: "127.0.0.1:2", Raft: freeAddress(t), Weight: 1, Zone: "west"}
+	s.near.mu.Lock()
+	s.near.at["b"] = &neighbour{id: "b", address: b.Raft, there: true, heard: max(1, s.p.clock.Elapsed()), said: nodeState{Zone: b.Zone, Weight: b.Weight}}
+	s.near.mu.Unlock()
+	if err := s.dir.change(groups.SetNode{Node: b}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ replicas, moves int }{{0, 0}, {3, 4}, {5, 4}, {1, 0}} {
+		if c.replicas > 0 {
+			if err := commands.SetReplicas(c.replicas); err != nil || commands.Replicas() != c.replicas {
+				t.Errorf("%v, %d replicas, want %d", err, commands.Replicas(), c.replicas)
+			}
+		}
+		moves := 0
+		plan := commands.Plan()
+		for _, line := range plan {
+			if !strings.HasPrefix(line, "group 0:") && strings.Contains(line, "on [a b]") {
+				moves++
+			}
+		}
+		if moves != c.moves {
+			t.Errorf("%d replicas: %q", c.replicas, plan)
+		}
+	}
+}
+
 // RAFT TRANSFER with a group asks the node that leads it, which may be any.
 func TestTransferOfAGroup(t *testing.T) {
 	t.Parallel()
