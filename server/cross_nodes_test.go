@@ -176,6 +176,26 @@ namespaces:
 	}
 }
 
+// A command counts once: where it is decided or, if several groups decide, at the node of its client.
+func TestWhereCommandsCount(t *testing.T) {
+	n := newGroupNodes(t)
+	c := n.nodes[0].client()
+	a, b := n.key(1), n.key(2)
+	c.gets(strings.Repeat("INCR "+b+"\r\n", 3), "1", "2", "3")
+	c.send("RL.TAKEALL 2 {"+a+"}t {"+b+"}u GCRA 5/h GCRA 5/h\r\n", 1)
+	for at, want := range []struct {
+		incr, takeall bool
+	}{{false, true}, {true, false}, {false, false}} {
+		info := n.nodes[at].client().do("INFO", "commandstats").Text
+		if incr := strings.Contains(info, "cmdstat_incr:calls=3,"); incr != want.incr {
+			t.Errorf("node %d: INCR counts: %t", at, incr)
+		}
+		if takeall := strings.Contains(info, "cmdstat_rl.takeall:calls=1,"); takeall != want.takeall {
+			t.Errorf("node %d: RL.TAKEALL counts: %t", at, takeall)
+		}
+	}
+}
+
 // WAIT waits for what other nodes have decided for the connection.
 func TestWaitForSeveralNodes(t *testing.T) {
 	n := newGroupNodes(t)
