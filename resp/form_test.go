@@ -17,6 +17,8 @@ func TestFormsReadTheSame(t *testing.T) {
 		string(command("HOLD", "k", "ID", "a")), string(command("PING")), "*6\r\n$4\r\nHOLD\r\n$1\r\nk\r\n$2\r\nID\r\n$01\r\na\r\n$4\r\nCOST\r\n$1\r\n5\r\n",
 		"*6\r\n$4\r\nHOLD\r\n$1\r\nk\r\n$2\r\nID\r\n$1\r\na\n\n$4\r\nCOST\r\n$1\r\n5\r\n", "HOLD k ID a COST 5\r\n", "*0\r\n",
 	}
+	short := normal
+	short.Bulk = 10
 	matched := 0
 	rapid.Check(t, func(t *rapid.T) {
 		var stream []byte
@@ -32,7 +34,7 @@ func TestFormsReadTheSame(t *testing.T) {
 			plain.Feed(stream[:n])
 			quick.Feed(stream[:n])
 			for {
-				l := rapid.SampledFrom([]Limits{normal, normal, normal, normal, before, tiny}).Draw(t, "limits")
+				l := rapid.SampledFrom([]Limits{normal, normal, normal, normal, before, tiny, short}).Draw(t, "limits")
 				plain.Limits, quick.Limits = l, l
 				want, wantErr := plain.Next()
 				if quick.NextIn(&form, most) {
