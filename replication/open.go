@@ -189,7 +189,7 @@ func (p *parts) retractBeginning() error {
 	if newest, err := p.snapshots.newest(); err != nil || newest != nil {
 		return err
 	}
-	return p.guarded.apart(func() error { return p.stable.SetUint64([]byte(termKey), 0) })
+	return p.guarded.guard("a write of the term", func() error { return p.guarded.StableStore.SetUint64([]byte(termKey), 0) })
 }
 
 // logCache is how many entries are kept in memory for followers that are nearly up to date.
@@ -214,6 +214,7 @@ func openParts(o *Options, d Disk, who *identity) (parts, error) {
 		return parts{}, errors.Join(err, s.close())
 	}
 	g := &guarded{elapsed: o.Clock.Elapsed, stall: o.stall, LogStore: s.log, StableStore: s.votes, snapshots: snapshots, fatal: o.Fatal}
+	snapshots.sees = g.sees
 	logs, err := raft.NewLogCache(logCache, g)
 	if err != nil {
 		return parts{}, errors.Join(err, s.close())

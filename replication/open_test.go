@@ -306,7 +306,8 @@ func (f *failing) StoreLogs(logs []*raft.Log) error {
 func TestAnyErrorOfTheLogIsTheEnd(t *testing.T) {
 	var ends []error
 	broken := errors.New("broken")
-	g := &guarded{elapsed: noTime, LogStore: &failing{raft.NewInmemStore(), broken, nil}, fatal: func(err error) { ends = append(ends, err) }}
+	f := &failing{raft.NewInmemStore(), broken, nil}
+	g := &guarded{elapsed: noTime, LogStore: f, StableStore: f, fatal: func(err error) { ends = append(ends, err) }}
 	for range 2 {
 		if err := g.StoreLog(&raft.Log{Index: 1}); !errors.Is(err, broken) {
 			t.Error(err)

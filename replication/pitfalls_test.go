@@ -197,7 +197,8 @@ func TestDiscardConflicting(t *testing.T) {
 		if err := sink.Close(); err != nil {
 			t.Fatal(err)
 		}
-		g := &guarded{elapsed: noTime, LogStore: raft.NewInmemStore(), snapshots: snapshots, fatal: func(err error) { t.Error(err) }}
+		store := raft.NewInmemStore()
+		g := &guarded{elapsed: noTime, LogStore: store, StableStore: store, snapshots: snapshots, fatal: func(err error) { t.Error(err) }}
 		logs, err := raft.NewLogCache(64, g)
 		if err != nil {
 			t.Fatal(err)

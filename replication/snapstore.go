@@ -23,6 +23,8 @@ type snapshotStore struct {
 	mu  sync.Mutex
 	// made counts the snapshots that this process has begun, for their names.
 	made int
+	// sees is told of the term of each snapshot before that is created; nil: nobody is.
+	sees func(term uint64) error
 }
 
 const (
@@ -55,6 +57,11 @@ func openSnapshots(fsys disk.FS, dir string) (*snapshotStore, error) {
 
 // Create begins a snapshot. It is published by Close.
 func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, _ raft.Transport) (raft.SnapshotSink, error) {
+	if s.sees != nil {
+		if err := s.sees(term); err != nil {
+			return nil, err
+		}
+	}
 	there, err := s.fs.Dirs(s.dir)
 	if err != nil {
 		return nil, err

@@ -56,6 +56,9 @@ func (g *guarded) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Log{l
 
 // StoreLogs stores all of the entries, or none.
 func (g *guarded) StoreLogs(logs []*raft.Log) error {
+	if err := g.sees(logs[len(logs)-1].Term); err != nil {
+		return err
+	}
 	return g.guard("a write of the log", func() error { return g.LogStore.StoreLogs(logs) })
 }
 
@@ -74,8 +77,27 @@ func (g *guarded) Set(key, val []byte) error {
 	return g.orGoexit(g.guard("a write of the term", func() error { return g.StableStore.Set(key, val) }))
 }
 
-// SetUint64 stores a number.
+// sees makes the stored term at least that of an entry or a snapshot that is about to be stored, so that a term which is behind the log is one
+// that was lost. Raft's own may be behind: a leader that has just been deposed sends on, in its term, and what it sends may have come from
+// the next leader.
+func (g *guarded) sees(term uint64) error {
+	if term <= g.term() {
+		return nil
+	}
+	return g.guard("a write of the term", func() error { return g.StableStore.SetUint64([]byte(termKey), term) })
+}
+
+// term returns the stored term, 0 before the first.
+func (g *guarded) term() uint64 {
+	term, _ := g.StableStore.GetUint64([]byte(termKey))
+	return term
+}
+
+// SetUint64 stores a number. It keeps a later term than the one that Raft knows of: see sees.
 func (g *guarded) SetUint64(key []byte, val uint64) error {
+	if string(key) == termKey && val < g.term() {
+		return nil
+	}
 	return g.orGoexit(g.guard("a write of the term", func() error { return g.StableStore.SetUint64(key, val) }))
 }
 
