@@ -260,7 +260,7 @@ func holdUnder(t *testing.T, spec string, before int, policy Policy) {
 		t.Fatal(err)
 	}
 	if !maps.Equal(contents(again, now), contents(e, now)) {
-		t.Error("what is in the journal is not what is in the table")
+		t.Error("the journal and the table differ")
 	}
 }
 

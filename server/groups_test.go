@@ -542,8 +542,8 @@ func TestRememberedForAnotherNode(t *testing.T) {
 	}
 }
 
-// A node may stop leading a group between two commands of a pipeline. Of a pipeline that ends in what is no command, nothing is run again, and what
-// the node refuses has no part in the commands behind it.
+// A node may stop leading a group between two commands of a pipeline. If the pipeline ends in bytes that are no command, the node refuses the
+// commands of that group, and runs the ones behind them with their own words.
 func TestPipelineOfWhichSomeIsRefused(t *testing.T) {
 	ts, of := newGroupsKept(t, 2, alone)
 	for _, p := range of {

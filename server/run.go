@@ -3,15 +3,24 @@ package server
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 
+	"limitdb/engine"
+	"limitdb/groups/across"
+	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/rules"
 	"limitdb/server/clients"
+	"limitdb/server/crossing"
+	"limitdb/server/forward"
+	"limitdb/server/group"
 	"limitdb/server/handler"
 	"limitdb/server/limits"
 	"limitdb/server/request"
 	"limitdb/server/slowlog"
 	"limitdb/server/spec"
+	"limitdb/uplink"
 )
 
 // The runner. A command that admit has admitted runs here, whoever has sent it: run has its row do the work and takes the time,
@@ -369,4 +378,144 @@ func (s *session) reject(cmd *command, text string) {
 	s.multi.breaks()
 	s.stripe.Reject(cmd.ID)
 	s.call.Fail(text)
+}
+
+// Parts of requests that other nodes carry out, since they lead the groups. The words of such a call are partOf; the client's command; the
+// namespace of rules that it names, if it does; and those of crossing.Parse. The other node looks at the user's rights, for that command, as well.
+
+// partOf is what begins the call. A client's connection does not know it.
+const partOf = "\x00part"
+
+const errPart = "ERR these are not the words of another node of this version"
+
+// waysOf returns how the request of a call reaches groups, from an event loop. kicks has it ask for syncs.
+func waysOf(c *call, loop int, kicks bool) crossing.Ways {
+	srv := c.srv
+	return crossing.Ways{
+		Counts: &srv.crossings, Now: srv.clock.Now, Kicks: kicks, Far: farther(c, loop),
+		Leaderless: &srv.leaderless, Patience: int64(leaderWait), Returns: &srv.returns,
+	}
+}
+
+// farther returns what sends parts of the call's request to other nodes, over the uplinks of an event loop. All requests of a user share their streams.
+func farther(c *call, loop int) crossing.Far {
+	srv, client := c.srv, uplink.Client{Remote: "part", Local: "part", Unix: true, RESP3: true, User: c.UserName()}
+	begin := [][]byte{[]byte(partOf), []byte(c.cmd.Full), nil}
+	if c.cmd.Route > 0 {
+		begin[2] = bytes.Clone(c.Args[c.cmd.Route])
+	}
+	return func(g *group.Group, words [][]byte, told func(reply []byte, refused bool)) bool {
+		link := g.Uplink(loop)
+		if link == nil || !srv.lines.Ask(link, client, resp.AppendCommand(nil, append(begin[:3:3], words...)...), told) {
+			return false
+		}
+		srv.counters.forwarded.Add(1)
+		return true
+	}
+}
+
+// looks returns handler.Parts.Look.
+func looks(srv *Server) func(c *handler.Call, r *engine.Together, then func(text string)) {
+	return func(c *handler.Call, r *engine.Together, then func(text string)) {
+		of := srv.newCall(srv.group, c.Began, resp.RESP3, c.Args)
+		of.Rights = c.Rights
+		of.cmd, _ = of.resolve()
+		x, ways := crossing.New(r, handler.Each{}, srv.groupOf), waysOf(&of, -1, true)
+		c.Client.Background(func() error {
+			woken := make(forward.Waker, 1)
+			for x.Begin(ways, woken.Wake); !x.Resume(); {
+				<-woken
+			}
+			return nil
+		}, func(error) {
+			switch r := x.Result(); r.Outcome {
+			case across.Granted, across.Denied:
+				then("")
+			case across.Failed:
+				then(request.ErrorText(r.Err))
+			default:
+				then(spec.ErrNoLeader)
+			}
+		})
+	}
+}
+
+// carryOutPart carries out a part of another node's request. As with other commands of its clients, one that this node must not decide ends the session, and the
+// reply waits until what it tells is durable.
+func carryOutPart(s *session, args [][]byte) {
+	c := &s.call
+	p, g, text := parsePart(c, args)
+	if text != "" {
+		c.Out = crossing.AppendFailed(c.Out, -1, text)
+		return
+	}
+	c.crosses, c.here, c.gathers, c.only, c.Groups = false, false, false, nil, nil
+	enter(s, g)
+	special := g.Special.Load() | s.early
+	text = c.refusal(byItself, special)
+	switch {
+	case text != "":
+		s.stripe.Reject(c.cmd.ID)
+		c.Out = crossing.AppendFailed(c.Out, -1, text)
+		return
+	case special&specialPause != 0 && c.held() && !p.GivesBack():
+		s.holdBack(args)
+		return
+	case special&specialFollowing != 0:
+		s.life.Drain(uplink.ErrNotLeading)
+		return
+	}
+	mark, begun := len(c.Out), false
+	s.pub.LastCmd.Store(&c.cmd.Command)
+	c.Failed, c.Quorum, c.Durable = false, p.Lasts(), false
+	c.Out, begun = p.Append(c.Out, g, func(err error, key []byte, l *limit.Limit) string {
+		if key != nil && c.cmd.HasKeys() {
+			return limits.ErrorText(c.Keyspace(), err, key, l.Algorithm.Kind())
+		}
+		return request.ErrorText(err)
+	})
+	if !begun {
+		s.life.Drain(uplink.ErrNotLeading)
+		return
+	}
+	c.Worked(int64(len(p.Keys())))
+	s.tell(&c.cmd.Command, mark)
+}
+
+// parsePart reads the words of a part and returns the group that it concerns. It makes the client's command, with the part's keys, that of the call.
+func parsePart(c *call, args [][]byte) (p *crossing.Part, g *group.Group, text string) {
+	c.Args = args
+	if len(args) < 4 || c.client.multi.isOpen() {
+		return nil, nil, errPart
+	}
+	name, sub, isSub := bytes.Cut(args[1], []byte("|"))
+	if c.cmd = c.srv.table.find(name); c.cmd != nil && isSub {
+		c.cmd, _ = c.cmd.resolve([][]byte{name, sub, args[2], nil})
+	}
+	if c.cmd == nil || c.cmd.Flags&spec.Across == 0 && c.cmd.Full != "rl.rules|explain" {
+		return nil, nil, errPart
+	}
+	p, err := crossing.Parse(args[3:], &c.Zones)
+	if err != nil {
+		return nil, nil, request.ErrorText(err)
+	}
+	keys := p.Keys()
+	g = c.srv.groupOf(keys[0])
+	if slices.ContainsFunc(keys, func(key []byte) bool { return c.srv.groupOf(key) != g }) {
+		return nil, nil, errPart
+	}
+	if c.cmd.HasKeys() {
+		c.Args = append([][]byte{args[1], []byte(strconv.Itoa(len(keys)))}, keys...)
+		return p, g, ""
+	}
+	callers := append(rules.AppendNamespace(nil, args[2]), ':')
+	for _, key := range keys {
+		if name, ok := rules.CallerName(key); !ok || !bytes.HasPrefix(name, callers) {
+			return nil, nil, errPart
+		}
+	}
+	if c.Args = [][]byte{name, args[2]}; isSub {
+		c.Args = [][]byte{name, sub, args[2]}
+	}
+	return p, g, ""
 }

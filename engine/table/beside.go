@@ -109,8 +109,8 @@ func (t *Table) FindBoth(key, beside *Spot) {
 	}
 }
 
-// Join reports whether one record can have the state of a key and that of what is beside it, of slen and blen bytes: both are short, and what is
-// beside the key has no record of its own yet.
+// Join reports whether one record can hold both the state of a key, of slen bytes, and that of what is beside it, of blen bytes. It can if both
+// are short and what is beside the key has no record of its own.
 func Join(key, beside *Spot, slen, blen int) bool {
 	return slen <= maxJointState && blen <= maxBeside && blen > 0 && (key.slot == nil || key.r.joins()) && (beside.slot == nil || beside.slot == key.slot)
 }
