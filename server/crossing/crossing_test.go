@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"limitdb/engine"
 	"limitdb/groups/across"
@@ -419,24 +420,25 @@ func TestFails(t *testing.T) {
 
 // TestAbandoned goes on without its caller, and gives back what another group denies.
 func TestAbandoned(t *testing.T) {
-	d := newNode(t, 2)
-	d.keeps[0].holds, d.keeps[1].holds = true, true
-	r := together("0a FIXED 9/h", "1b FIXED 1/h")
-	d.keeps[0].at = func() {
-		d.take(r.Keys[1], r.Limits[1])
-	}
-	x, woken := d.ask(r)
-	x.Abandon()
-	back := make(chan bool)
-	d.keeps[0].at = func() { close(back) } // the way back
-	d.keeps[1].end(nil)
-	<-back
-	if *woken > 0 {
-		t.Error("the caller was woken")
-	}
-	if got := d.left(r); !slices.Equal(got, []int64{9, 0}) {
-		t.Errorf("%v are left", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d := newNode(t, 2)
+		d.keeps[0].holds, d.keeps[1].holds = true, true
+		r := together("0a FIXED 9/h", "1b FIXED 1/h")
+		d.keeps[0].at = func() {
+			d.take(r.Keys[1], r.Limits[1])
+		}
+		x, woken := d.ask(r)
+		x.Abandon()
+		d.keeps[1].end(nil)
+		synctest.Wait()
+		if *woken > 0 {
+			t.Error("the caller was woken")
+		}
+		if got := d.left(r); !slices.Equal(got, []int64{9, 0}) {
+			t.Errorf("%v are left", got)
+		}
+		d.keeps[0].end(nil) // the goroutine ends
+	})
 }
 
 // TestEach gives back in every group.
