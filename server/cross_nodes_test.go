@@ -149,9 +149,6 @@ namespaces:
 			t.Errorf("%q: %s, in one group %s", words, got, want)
 		}
 	}
-	if got := n.ask(0, false, "RL.ENVOY", "rules", "2", "1", "a", "a1", "1", "a", "a2"); !strings.HasPrefix(got, "-CROSSSLOT a request with several descriptors needs") {
-		t.Error(got)
-	}
 	for i := range 90 {
 		words := []string{"RL.ENVOY", []string{"each", "all"}[i%2], "4", "1", "a", "a" + strconv.Itoa(i%3), "1", "b", "b" + strconv.Itoa(i%5), "1", "b", "b" + strconv.Itoa(i%4), "1", "none", "x"}
 		switch i % 10 {
@@ -173,6 +170,25 @@ namespaces:
 	}
 	if want := ts.rules.EnvoyLimits(); !maps.Equal(got, want) || len(want) == 0 {
 		t.Errorf("%v\nin one group %v", got, want)
+	}
+}
+
+// Each descriptor in a namespace of ordinary rules is decided in the groups of its limits, whichever nodes lead them.
+func TestSeveralNodesForDescriptors(t *testing.T) {
+	n, ts := newGroupNodes(t), newTestServer(t)
+	n.rulesAre(envoyRules)
+	ts.rulesAre(envoyRules)
+	one := ts.client()
+	for i := range 80 {
+		words := envoyRequest(i)
+		if got, want := n.ask(i%3, i%4 > 1, words...), line(one.do(words...)); got != want {
+			t.Errorf("%q: %s, in one group %s", words, got, want)
+		}
+	}
+	for _, node := range n.nodes {
+		if node.crossings.Left.Load()+node.crossings.DeniedLate.Load() > 0 {
+			t.Error("something was left")
+		}
 	}
 }
 

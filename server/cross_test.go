@@ -118,6 +118,63 @@ namespaces:
 	}
 }
 
+// envoyRules has ordinary rules: for a caller, for all callers, with a block, in shadow mode, and by another field.
+const envoyRules = `version: 1
+namespaces:
+  rules:
+    - {name: caller, key: [a], limit: fixed 5/d first}
+    - {name: all, limit: fixed 70/d first}
+    - {name: quiet, key: [b], limit: fixed 3/d first, mode: shadow}
+    - {name: barred, key: [b], limit: fixed 6/d first, block: 5m}
+    - {name: open, match: {b: b9}, unlimited: true}
+  apart: [{name: caller, key: [a], limit: fixed 5/d first}]
+`
+
+// envoyRequest returns a request of Envoy's service with several descriptors in these namespaces, the same for a number.
+func envoyRequest(i int) (words []string) {
+	words = []string{"RL.ENVOY", []string{"rules", "apart", "rules"}[i%3], "4"}
+	for j := range 4 {
+		n := i*7 + j
+		switch d := "a a" + strconv.Itoa(n%5); j {
+		case 1:
+			words = append(words, strings.Fields("1 "+d)...)
+		case 2: // the same caller once more, or no caller
+			words = append(words, strings.Fields([]string{"0", "1 a a" + strconv.Itoa((n-1)%5)}[i%2])...)
+		default:
+			words = append(words, strings.Fields("2 "+d+" b b"+strconv.Itoa(n%11))...)
+		}
+		switch n % 9 {
+		case 2:
+			words = append(words, "HITS", "2", "REFUND")
+		case 4:
+			words = append(words, "HITS", "0")
+		case 7:
+			words = append(words, "HITS", "3")
+		}
+	}
+	return words
+}
+
+// Each descriptor in a namespace of ordinary rules is decided as if they were alone, in their order.
+func TestSeveralGroupsForDescriptors(t *testing.T) {
+	ts, one := newGroups(t, 4), newTestServer(t)
+	ts.rulesAre(envoyRules)
+	one.rulesAre(envoyRules)
+	c, of := ts.client(), one.client()
+	for i := range 80 {
+		words := envoyRequest(i)
+		if got, want := line(c.do(words...)), line(of.do(words...)); got != want {
+			t.Errorf("%q: %s, in one group %s", words, got, want)
+		}
+	}
+	if ts.crossings.Requests.Load() < 80 {
+		t.Errorf("%d requests had limits in several groups", ts.crossings.Requests.Load())
+	}
+	if got, want := withoutTimes(line(c.do("RL.RULES", "STATS", "rules"))), withoutTimes(line(of.do("RL.RULES", "STATS", "rules"))); got != want {
+		t.Errorf("%s\n%s", got, want)
+	}
+}
+
 // withoutTimes returns the reply of RL.RULES STATS without what differs between two servers: how long checks took.
 func withoutTimes(text string) string {
 	for _, name := range []string{`"namespace_p50_usec" `, `"namespace_p99_usec" `} {

@@ -373,8 +373,9 @@ func (st *stepping) resume(s *session) bool {
 
 // crossed is a command under way that asks several groups: what its session waits for.
 type crossed struct {
-	*crossing.Crossing
+	*crossing.Series
 	p    handler.Crosses
+	asks []handler.Asked
 	cmd  *command
 	args [][]byte
 }
@@ -396,14 +397,27 @@ func cross(c *call) *crossed {
 		c.Fail(errCrossSlot)
 		return nil
 	}
-	r, each, text := w.p.Cross()
-	if text != "" {
+	if w.asks, text = w.p.Cross(); text != "" {
 		p.Free()
 		c.Fail(text)
 		return nil
 	}
-	w.Crossing = crossing.New(r, each, c.srv.groupOf)
+	w.Series = crossing.NewSeries(w.asks, c.srv.groupOf)
 	return w
+}
+
+// answers returns what has become of the requests. The call's group is then that of the key that the first error is about.
+func (w *crossed) answers(c *call) (all []handler.Answered) {
+	failed := false
+	for i := range w.asks {
+		r := w.Result(i)
+		all = append(all, handler.Answered{At: r.At, Sum: r.Sum, Err: r.Err, Decided: r.Outcome == across.Granted || r.Outcome == across.Denied})
+		if r.Err != nil && r.At >= 0 && !failed {
+			c.Group = &c.srv.groupOf(w.asks[i].Keys[r.At]).Group // which says what the key is
+		}
+		failed = failed || r.Err != nil
+	}
+	return all
 }
 
 // crossNow runs the command of a client's call that asks several groups, or parks its session.
@@ -440,15 +454,10 @@ func (w *crossed) reply(c *call) {
 	own, args := c.cmd, c.Args
 	c.cmd, c.Args, c.Failed = w.cmd, w.args, false
 	defer func() { c.cmd, c.Args = own, args }()
-	switch r := w.Result(); r.Outcome {
-	case across.Granted, across.Denied:
+	switch w.Outcome() {
+	case across.Granted, across.Failed:
 		c.Now = c.srv.group.At(c.Began)
-		w.p.Crossed(c.inner(), r.At, r.Sum, nil)
-	case across.Failed:
-		if r.At >= 0 {
-			c.Group = &c.srv.groupOf(w.p.Keys()[r.At]).Group // which says what the key is
-		}
-		w.p.Crossed(c.inner(), r.At, 0, r.Err)
+		w.p.Crossed(c.inner(), w.answers(c))
 		c.Group = &c.group.Group
 	case across.Leaderless:
 		c.Fail(spec.ErrNoLeader)

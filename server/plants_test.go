@@ -81,6 +81,9 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"waits-for-a-leader-beyond-its-time", "crossing/crossing.go", "now-x.since >= x.ways.Patience", "now-x.since >= 1<<62", "TestWaitsForLeaders"},
 		{"waits-after-the-reply", "crossing/crossing.go", "	if p.waits { // nobody", "	if false { // nobody", "TestWaitsForLeaders"},
 		{"part-not-held-afar", "crossing/wire.go", "	a := p.carriesOut(p.call)\n", "	p.named([]byte{byte(len(b))})\n	a := p.carriesOut(p.call)\n", "TestNothingIsExceededOrLeftAfar"},
+		{"descriptors-of-one-caller-at-once", "crossing/series.go", "ok && n != i {", "ok && n > i {", "TestSeries"},
+		{"series-goes-on-after-an-error", "crossing/series.go", "		s.over = true\n", "		s.over = s.over\n", "TestSeriesEnds"},
+		{"granted-beside-a-group-without-a-leader", "crossing/series.go", "n[across.Leaderless] > 0 && n[across.Granted] > 0:", "n[across.Leaderless] > 9:", "TestSeriesEnds"},
 		{"soft-limit-denies-afar", "crossing/wire.go", "flags&isSoft != 0, lease)", "false, lease)", "TestCallsAreRead"},
 	})
 }

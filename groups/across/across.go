@@ -156,7 +156,7 @@ const (
 
 // Request says what is asked for.
 type Request struct {
-	// Parts are of different groups, two at least. Together they have every limit once.
+	// Parts are of different groups, two at least unless Each is set. Together they have every limit once.
 	Parts []Part
 	// Costs are what is taken from each limit, or from each lease its weight.
 	Costs []int64
@@ -165,7 +165,7 @@ type Request struct {
 	// Looks has nothing taken: the answer is what a request that takes would be told.
 	Looks bool
 	// Each has every group do its part at once, whatever the others do, and nothing is given back: Take is what it does. The request is granted when all
-	// are durable.
+	// are durable, and denied if one has denied.
 	Each bool
 }
 
@@ -362,19 +362,23 @@ func (c *Check) decided() {
 
 // gathered goes on once every group has done its part.
 func (c *Check) gathered() {
-	gone := false
+	gone, denied := false, false
 	for i := range c.parts {
 		switch c.parts[i].took {
 		case 0:
 			return
 		case Leaderless, Unknown:
 			gone = true
+		case Denied:
+			denied = true
 		}
 	}
 	switch {
 	case c.failed():
 	case gone:
 		c.lost()
+	case denied:
+		c.end(Verdict{Outcome: Denied})
 	default:
 		c.end(Verdict{Outcome: Granted, At: -1})
 	}

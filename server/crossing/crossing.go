@@ -98,10 +98,10 @@ type told struct {
 	answer
 }
 
-// New returns a request for r, whose keys are in several groups; of tells which. r and what it has stay as they are while the request is under way. r has
-// neither Hold nor Once. each is what every group does with its part.
+// New returns a request for r; of tells which groups its keys are in. r and what it has stay as they are while the request is under way. r has
+// neither Hold nor Once. each is what every group does with its part; if it is one group's, that decides on the whole in one step.
 func New(r *engine.Together, each handler.Each, of func(key []byte) *group.Group) *Crossing {
-	x := &Crossing{whole: r, each: each}
+	x := &Crossing{whole: r}
 	clear(r.Blocks)
 	x.draw()
 	at := map[*group.Group]int{}
@@ -110,7 +110,7 @@ func New(r *engine.Together, each handler.Each, of func(key []byte) *group.Group
 		n, ok := at[g]
 		if !ok {
 			n = len(x.parts)
-			at[g], x.parts = n, append(x.parts, asked{part: part{g: g, each: each}, at: -1})
+			at[g], x.parts = n, append(x.parts, asked{part: part{g: g}, at: -1})
 		}
 		p, lease := &x.parts[n], (*limit.Lease)(nil)
 		if r.Leases != nil {
@@ -119,9 +119,13 @@ func New(r *engine.Together, each handler.Each, of func(key []byte) *group.Group
 		p.rows = append(p.rows, i)
 		p.add(key, &r.Limits[i], r.Costs[i], r.Soft != nil && r.Soft[i], lease)
 	}
+	if len(x.parts) == 1 && each.How == handler.All && !r.Peek {
+		each.How = handler.Whole
+	}
+	x.each = each
 	for i := range x.parts {
 		p := &x.parts[i]
-		p.r.CountDenied = r.CountDenied
+		p.each, p.r.CountDenied = each, r.CountDenied
 		if p.named(x.id); r.Free != nil {
 			p.r.Free = make([]limit.Decision, len(p.rows))
 		}
@@ -270,23 +274,12 @@ func (x *Crossing) blocks(p *asked, a *answer) {
 // Result returns the result, after Resume has returned true.
 func (x *Crossing) Result() Result { return x.result }
 
-// Abandon has the request go on without its caller.
-func (x *Crossing) Abandon() {
-	woken := make(chan struct{}, 1)
+// left has the request go on without its caller. It calls wake from now on, which may be due.
+func (x *Crossing) left(wake func()) {
 	x.ways.Kicks = true
 	x.mu.Lock()
-	x.wake = func() {
-		select {
-		case woken <- struct{}{}:
-		default:
-		}
-	}
+	x.wake = wake
 	x.mu.Unlock()
-	go func() {
-		for !x.Resume() {
-			<-woken
-		}
-	}()
 }
 
 // answer takes the answer of a group, from any goroutine.

@@ -427,11 +427,12 @@ func TestAbandoned(t *testing.T) {
 		d.keeps[0].at = func() {
 			d.take(r.Keys[1], r.Limits[1])
 		}
-		x, woken := d.ask(r)
+		x, woken := NewSeries([]handler.Asked{{Together: r}}, d.of), 0
+		x.Begin(d.ways(), func() { woken++ })
 		x.Abandon()
 		d.keeps[1].end(nil)
 		synctest.Wait()
-		if *woken > 0 {
+		if woken > 0 {
 			t.Error("the caller was woken")
 		}
 		if got := d.left(r); !slices.Equal(got, []int64{9, 0}) {

@@ -85,14 +85,17 @@ func (p *part) carriesOut(call across.Call) answer {
 
 // does has the group do its part by itself.
 func (p *part) does() answer {
-	n := int64(0)
-	err := p.step(p.r.Keys, func(t *engine.Txn) (err error) {
-		n, err = p.each.Do(t, &p.r)
+	at, n := -1, int64(0)
+	err := p.step(p.r.Declares(), func(t *engine.Txn) (err error) {
+		clear(p.r.Blocks)
+		at, n, err = p.each.Do(t, &p.r)
 		return err
 	})
-	a := failed(err, -1)
+	a := failed(err, at)
 	if a.sum = n; err == nil {
-		a.Rows, a.Free = p.r.Decisions, p.r.Free
+		if a.Rows, a.Free, a.blocks = p.r.Decisions, p.r.Free, p.r.Blocks; at >= 0 {
+			a.Outcome = across.Denied
+		}
 	}
 	return a
 }

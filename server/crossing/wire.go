@@ -248,7 +248,7 @@ func (p *part) decode(call across.Call, reply []byte) (a answer, ok bool) {
 		return a, ok && at <= n
 	case call == across.GiveBack:
 		return a, a.Outcome == across.Granted && len(b) == 0
-	case a.Outcome == across.Granted, a.Outcome == across.Denied && p.each.How == handler.All:
+	case a.Outcome == across.Granted, a.Outcome == across.Denied && (p.each.How == handler.All || p.each.How == handler.Whole):
 	default:
 		return a, false
 	}

@@ -19,7 +19,9 @@ import (
 // partOf returns the part of a request that is all of it.
 func partOf(r *engine.Together, each handler.Each) *part {
 	d := &group.Group{}
-	return &New(r, each, func([]byte) *group.Group { return d }).parts[0].part
+	p := &New(r, each, func([]byte) *group.Group { return d }).parts[0].part
+	p.each = each // it is not the only part
+	return p
 }
 
 // What a node asks for, the other one reads as it is.
@@ -32,7 +34,7 @@ func TestCallsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Limits[1].Zone = berlin
-	for _, each := range []handler.Each{{}, {How: handler.Refunds}, {How: handler.Releases, ID: []byte("l1")}, {How: handler.Singly}} {
+	for _, each := range []handler.Each{{}, {How: handler.Refunds}, {How: handler.Releases, ID: []byte("l1")}, {How: handler.Singly}, {How: handler.Whole}} {
 		for _, free := range []bool{false, true} {
 			if r.Free = nil; free && each.How == handler.Singly {
 				r.Free = make([]limit.Decision, len(r.Keys))

@@ -16,27 +16,32 @@ type Each struct {
 // How says what a group does with its part of a request.
 type How uint8
 
-// What a group does with its part: it takes, if all groups do; it gives back what it is asked for; it gives back the leases with an id; or it decides
-// on each limit by itself, one after the other.
+// What a group does with its part: it takes, if all groups do; it gives back what it is asked for; it gives back the leases with an id; it decides
+// on each limit by itself, one after the other; or it takes from all limits or none, since they are the whole request.
 const (
 	All How = iota
 	Refunds
 	Releases
 	Singly
+	Whole
 	hows
 )
 
 // Valid reports whether h is one of these.
 func (h How) Valid() bool { return h < hows }
 
-// Do does it in a step, and returns how many leases were given back. r has the part. Of Singly, Soft are the limits that are given back to, and Free
-// receives, unless it is nil, what Single has found.
-func (e Each) Do(t *engine.Txn, r *engine.Together) (n int64, err error) {
+// Do does it in a step, and returns the limit of Whole that denies, or that an error is about, -1 for none, and how many leases were given back. r has the
+// part. Of Singly, Soft are the limits that are given back to, and Free receives, unless it is nil, what Single has found.
+func (e Each) Do(t *engine.Txn, r *engine.Together) (at int, n int64, err error) {
 	switch e.How {
 	case Refunds:
-		return 0, t.RefundAll(r)
+		return -1, 0, t.RefundAll(r)
 	case Releases:
-		return release(t, r.Keys, e.ID)
+		n, err = release(t, r.Keys, e.ID)
+		return -1, n, err
+	case Whole:
+		at, err = t.Together(r)
+		return at, 0, err
 	}
 	for i := range r.Keys {
 		var before *limit.Decision
@@ -44,10 +49,10 @@ func (e Each) Do(t *engine.Txn, r *engine.Together) (n int64, err error) {
 			before = &r.Free[i]
 		}
 		if err := Single(t, r.Keys[i], &r.Limits[i], r.Costs[i], r.Soft[i], &r.Decisions[i], before); err != nil {
-			return 0, err
+			return -1, 0, err
 		}
 	}
-	return 0, nil
+	return -1, 0, nil
 }
 
 // Single decides on one limit by itself, or gives back to it. before receives, unless it is nil, what there was before, of several hits on a limit that

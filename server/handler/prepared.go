@@ -29,11 +29,24 @@ type Asks interface {
 // Crosses is a Prepared whose keys may be in several groups, each of which does its part.
 type Crosses interface {
 	Prepared
-	// Cross returns what is asked for, and what every group does with its part, or the text of the error if that needs all its keys in one group.
-	Cross() (r *engine.Together, each Each, text string)
-	// Crossed replies with the decisions, which the request has. at is the limit that denies, or that err is about; -1: none. sum is how
-	// many leases the groups have given back, together.
-	Crossed(c *Call, at int, sum int64, err error)
+	// Cross returns the requests to make, or the text of the error if that needs all its keys in one group. Each request is decided by itself.
+	Cross() (all []Asked, text string)
+	// Crossed replies with the decisions, which the requests have. Several have all been decided, or one has an error.
+	Crossed(c *Call, all []Answered)
+}
+
+// Asked is a request to groups, and what every group does with its part.
+type Asked struct {
+	*engine.Together
+	Each
+}
+
+// Answered is what has become of a request.
+type Answered struct {
+	At      int   // the limit that denies, or that Err is about; -1: none
+	Sum     int64 // how many leases the groups have given back, together
+	Err     error
+	Decided bool // the request has the decisions
 }
 
 // ErrOneSlot returns the text of the error for a command with an option that needs all its keys in one group.

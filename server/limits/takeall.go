@@ -123,23 +123,23 @@ func takeAll(c *call, t *txn) {
 }
 
 // Cross implements handler.Crosses.
-func (a *together) Cross() (r *engine.Together, each handler.Each, text string) {
+func (a *together) Cross() (all []handler.Asked, text string) {
 	switch {
 	case a.r.Once != nil:
 		text = handler.ErrOneSlot("ONCE")
 	case a.r.Hold != nil:
 		text = handler.ErrOneSlot("RL.HOLDALL")
 	}
-	return &a.r, handler.Each{}, text
+	return []handler.Asked{{Together: &a.r}}, text
 }
 
 // Crossed implements handler.Crosses.
-func (a *together) Crossed(c *call, at int, _ int64, err error) {
-	if err != nil {
-		c.Fail(takeAllError(c.Keyspace(), err, at, &a.r))
+func (a *together) Crossed(c *call, all []handler.Answered) {
+	if of := &all[0]; of.Err != nil {
+		c.Fail(takeAllError(c.Keyspace(), of.Err, of.At, &a.r))
 		return
 	}
-	a.reply(c, at)
+	a.reply(c, all[0].At)
 }
 
 // reply replies with the decisions. at is the limit that denies, or -1.

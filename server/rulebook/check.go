@@ -205,7 +205,8 @@ func (k *check) again() bool {
 }
 
 // Cross implements handler.Crosses.
-func (k *check) Cross() (r *engine.Together, each handler.Each, text string) {
+func (k *check) Cross() (all []handler.Asked, text string) {
+	var each handler.Each
 	switch {
 	case k.how == releases:
 		each = handler.Each{How: handler.Releases, ID: k.leases.id}
@@ -218,14 +219,14 @@ func (k *check) Cross() (r *engine.Together, each handler.Each, text string) {
 	case k.wait >= 0:
 		text = handler.ErrOneSlot("WAIT")
 	}
-	return &k.all, each, text
+	return []handler.Asked{{Together: &k.all, Each: each}}, text
 }
 
 // Crossed implements handler.Crosses.
-func (k *check) Crossed(c *call, at int, sum int64, err error) {
+func (k *check) Crossed(c *call, all []handler.Answered) {
 	k.timed(c)
-	k.released = sum
-	k.tell(c, at, c.Now, err)
+	k.released = all[0].Sum
+	k.tell(c, all[0].At, c.Now, all[0].Err)
 }
 
 // chargeCount is about how many bytes a charge takes until it is counted.

@@ -11,16 +11,16 @@ import (
 // A request whose descriptors have limits in several groups. Each group decides on its own, one after the other, unless the domain takes from all or none.
 
 // Cross implements handler.Crosses.
-func (e *byTree) Cross() (r *engine.Together, each handler.Each, text string) {
+func (e *byTree) Cross() (all []handler.Asked, text string) {
 	if e.domain.AllOrNone() {
 		for i := range e.Matches {
 			if m := &e.Matches[i]; m.Negative && m.Limit != nil {
-				return nil, each, handler.ErrOneSlot("giving back in a domain with all_or_none")
+				return nil, handler.ErrOneSlot("giving back in a domain with all_or_none")
 			}
 		}
-		return &e.all, each, ""
+		return []handler.Asked{{Together: &e.all}}, ""
 	}
-	r = &e.single
+	r := &e.single
 	n := len(e.keys)
 	*r = engine.Together{Keys: e.keys, Decisions: make([]limit.Decision, n)}
 	if e.book.Parts.Settings.EnvoyMetrics.Get() {
@@ -31,16 +31,16 @@ func (e *byTree) Cross() (r *engine.Together, each handler.Each, text string) {
 			r.Limits, r.Costs, r.Soft = append(r.Limits, *m.Limit), append(r.Costs, m.Cost), append(r.Soft, m.Negative)
 		}
 	}
-	return r, handler.Each{How: handler.Singly}, ""
+	return []handler.Asked{{Together: r, Each: handler.Each{How: handler.Singly}}}, ""
 }
 
 // Crossed implements handler.Crosses.
-func (e *byTree) Crossed(c *call, at int, _ int64, err error) {
+func (e *byTree) Crossed(c *call, all []handler.Answered) {
 	if e.figures != nil {
 		c.Latency = e.figures.tally.took
 	}
-	if err != nil {
-		c.Fail(inDescriptor(errorText(err, nil), max(0, slices.Index(e.part, at))))
+	if err := all[0].Err; err != nil {
+		c.Fail(inDescriptor(errorText(err, nil), max(0, slices.Index(e.part, all[0].At))))
 		return
 	}
 	next := 0

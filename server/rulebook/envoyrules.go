@@ -2,7 +2,6 @@ package rulebook
 
 import (
 	"math"
-	"slices"
 
 	"limitdb/engine"
 	"limitdb/limit"
@@ -92,34 +91,45 @@ func (all byRules) Free() {
 // Waits implements handler.Prepared: it does not ask.
 func (all byRules) Waits() int64 { return -1 }
 
-// Cross implements handler.Crosses. Several checks, each of which takes whatever the others are told, would be requests one after the other.
-func (all byRules) Cross() (r *engine.Together, each handler.Each, text string) {
-	at := slices.IndexFunc(all, func(k *check) bool { return k != nil })
-	if slices.ContainsFunc(all[at+1:], func(k *check) bool { return k != nil }) {
-		return nil, each, handler.ErrOneSlot("a request with several descriptors")
+// Cross implements handler.Crosses: each descriptor is a request.
+func (all byRules) Cross() (asks []handler.Asked, text string) {
+	for _, k := range all {
+		if k == nil {
+			continue
+		}
+		one, text := k.Cross()
+		if text != "" {
+			return nil, text
+		}
+		asks = append(asks, one...)
 	}
-	return all[at].Cross()
+	return asks, ""
 }
 
-// Crossed implements handler.Crosses.
-func (all byRules) Crossed(c *call, at int, _ int64, err error) {
-	statuses := make([]status, len(all))
+// Crossed implements handler.Crosses. What was decided counts, whatever has become of others.
+func (all byRules) Crossed(c *call, answers []handler.Answered) {
+	statuses, failed := make([]status, len(all)), false
 	for i, k := range all {
 		statuses[i] = status{requests: -1, reset: -1}
 		if k == nil {
 			continue
 		}
-		if k.timed(c); err != nil {
-			c.Fail(inDescriptor(errorText(err, nil), i))
-			return
-		}
-		if k.how == takes {
-			k.denied, k.at = at >= 0, c.Now
+		a := answers[0]
+		answers = answers[1:]
+		k.timed(c)
+		switch {
+		case a.Err != nil && !failed:
+			c.Fail(inDescriptor(errorText(a.Err, nil), i))
+			failed = true
+		case a.Decided && k.how == takes:
+			k.denied, k.at = a.At >= 0, c.Now
 			c.Then(len(k.Charges)*chargeCount, k)
 		}
 		statuses[i] = k.status()
 	}
-	replyEnvoy(c, statuses)
+	if !failed {
+		replyEnvoy(c, statuses)
+	}
 }
 
 // decide implements envoyRequest.

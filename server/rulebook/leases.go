@@ -99,6 +99,6 @@ func (k *check) chargeRelease() {
 
 // release gives the leases back, and keeps how many there were. Those that are over, or have been given back, are no error.
 func (k *check) release(t *txn) (err error) {
-	k.released, err = handler.Each{How: handler.Releases, ID: k.leases.id}.Do(t.Txn, &k.all)
+	_, k.released, err = handler.Each{How: handler.Releases, ID: k.leases.id}.Do(t.Txn, &k.all)
 	return err
 }
