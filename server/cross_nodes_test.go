@@ -249,6 +249,34 @@ func TestWaitForSeveralNodes(t *testing.T) {
 	}
 }
 
+// All other nodes are asked at once, so that one which takes long does not add to what the next one takes.
+func TestNodesAreAskedAtOnce(t *testing.T) {
+	n := newGroupNodes(t)
+	of := []*primary{n.kept[1][2], n.kept[2][3]}
+	for i, words := range []string{"WAIT 1 0", "DBSIZE", "KEYS none*", "FLUSHALL"} {
+		c := n.nodes[0].client()
+		for _, p := range of {
+			p.holds.Store(false)
+		}
+		c.gets("SET "+n.key(2)+" v\r\nSET "+n.key(3)+" v\r\n", "OK", "OK")
+		for _, p := range of {
+			p.holds.Store(true)
+		}
+		c.s.Data([]byte(words + "\r\n"))
+		for _, p := range of {
+			c.until(p.owes)
+		}
+		if c.s.pending == nil {
+			t.Fatalf("%s does not wait", words)
+		}
+		of[1].endWaits(nil)
+		of[0].endWaits(nil)
+		if got, want := c.receive(1)[0], []string{"1", "2", "[]", "OK"}[i]; got != want {
+			t.Errorf("%s: %s, want %s", words, got, want)
+		}
+	}
+}
+
 // A request is explained by the groups that have its callers, and nothing changes there.
 func TestSeveralNodesExplain(t *testing.T) {
 	n, ts := newGroupNodes(t), newTestServer(t)

@@ -455,23 +455,42 @@ func leading(srv *Server) (led []*handler.Group, far map[*uplink.Link]string) {
 	return led, far
 }
 
-// askAll asks each other node about its groups. It returns false if one no longer leads all of them.
+// askAll asks all other nodes at once about their groups. It returns false if one no longer leads all of them.
 func (a *gathered) askAll(ctx context.Context, c *call, far map[*uplink.Link]string) (done bool, err error) {
-	a.replies = a.replies[:0]
+	told := make(chan told, len(far))
 	for link, numbers := range far {
-		h := httpCall{call: c.srv.newCall(c.srv.group, c.Began, resp.RESP3, append([][]byte{[]byte(onlyGroups), []byte(numbers)}, a.args...)), from: c.From()}
+		h := &httpCall{call: c.srv.newCall(c.srv.group, c.Began, resp.RESP3, append([][]byte{[]byte(onlyGroups), []byte(numbers)}, a.args...)), from: c.From()}
 		h.Rights = c.Rights
-		out, begun, err := h.forward(ctx, link)
-		if err != nil || !begun {
-			return false, err
-		}
-		v, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(out)), len(out))
-		if err != nil {
-			return false, errors.New(errUnknownOutcome)
-		}
-		a.replies = append(a.replies, v)
+		go func() { told <- h.ask(ctx, link) }()
 	}
-	return true, nil
+	a.replies, done = a.replies[:0], true
+	for range far {
+		t := <-told
+		if err == nil {
+			err = t.err
+		}
+		a.replies, done = append(a.replies, t.reply), done && t.begun
+	}
+	return done && err == nil, err
+}
+
+// told is what another node has replied, unless it has not begun.
+type told struct {
+	reply resp.Value
+	begun bool
+	err   error
+}
+
+// ask has another node run the command.
+func (c *httpCall) ask(ctx context.Context, link *uplink.Link) (t told) {
+	out, begun, err := c.forward(ctx, link)
+	if t.begun, t.err = begun, err; err != nil || !begun {
+		return t
+	}
+	if t.reply, err = resp.ReadReply(bufio.NewReader(bytes.NewReader(out)), len(out)); err != nil {
+		t.err = errors.New(errUnknownOutcome)
+	}
+	return t
 }
 
 // join puts the replies of all nodes together in place of that of this one, which begins at mark.
