@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"limitdb/limit"
@@ -133,7 +134,9 @@ func TestKeyTooLong(t *testing.T) {
 func TestWarmTakesAnything(t *testing.T) {
 	e := New(Options{Shards: 1})
 	e.Warm(nil, nil)
-	e.Warm([][]byte{nil, {}, []byte("absent"), make([]byte, 1<<20)}, make([]Place, 4))
+	hostile := [][]byte{nil, {}, []byte("absent"), make([]byte, 1<<20)}
+	e.Warm(hostile, make([]Place, 4))
+	e.WarmHeld(hostile, make([]Place, 4))
 	keys := make([][]byte, 1000)
 	for i := range keys {
 		keys[i] = key(i)
@@ -150,7 +153,11 @@ func TestWarmTakesAnything(t *testing.T) {
 			t.Fatalf("TakeAt left %+v, %v; there is %+v", d, err, again)
 		}
 	}
-	if n := allocations(100, func() { e.Warm(keys, places) }); n != 0 {
+	warmed := slices.Clone(places)
+	if e.WarmHeld(keys, places); !slices.Equal(places, warmed) {
+		t.Error("WarmHeld has other places")
+	}
+	if n := allocations(100, func() { e.Warm(keys, places); e.WarmHeld(keys, places) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

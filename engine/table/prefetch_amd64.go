@@ -6,3 +6,8 @@ import "unsafe"
 //
 //go:noescape
 func prefetch(at *[BatchSize]unsafe.Pointer, n int)
+
+// prefetchTwo is prefetch for the lines at the addresses and for those behind them.
+//
+//go:noescape
+func prefetchTwo(at *[BatchSize]unsafe.Pointer, n int)
