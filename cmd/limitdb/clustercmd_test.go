@@ -92,7 +92,7 @@ func TestDrainWaits(t *testing.T) {
 		{at(nodeRow("n2", "online", 1, 2, 1), vote, groupRow(1, "n2", "n2", 1, "n1", "n2")), ""},
 		{at(nodeRow("n2", "online", 1, 0, 0), vote, groupRow(1, "n1", "n1", 1, "n1", "n2")), "node n2 has 1 replica, a vote in group 0\n"},
 		{at(nodeRow("n2", "unreachable", 1, 0, 0), none, groupRow(1, "n1", "n1", 0, "n1"), groupRow(2, "n1", "n1", 0, "n1")), "node n2 has 2 replicas\n"},
-		{at(nodeRow("n2", "online", 1, 0, 0), none, groupRow(1, "n1", "n1", 0, "n1")), "node n2 is drained: stop it, then remove it with RAFT SERVER REMOVE n2\n"},
+		{at(nodeRow("n2", "online", 1, 0, 0), none, groupRow(1, "n1", "n1", 0, "n1")), "node n2 is drained: stop it, then remove it with limitdb cluster remove n2\n"},
 	}
 	var out strings.Builder
 	looked := 0
@@ -123,6 +123,57 @@ func TestDrainWaits(t *testing.T) {
 	}
 }
 
+// The nodes that are to leave are the one that is named, or all from there on, the highest number first.
+func TestLeavers(t *testing.T) {
+	var members []row
+	for _, id := range []string{"n1", "db-2", "db-10", "db-9", "db-3", "db-03", "other-9", "db-", "9"} {
+		members = append(members, nodeRow(id, "online", 0, 0, 0))
+	}
+	for id, want := range map[string]string{"db-3": "db-10 db-9 db-3", "db-10": "db-10", "db-11": "", "n0": "n1", "0": "9"} {
+		l := leavers{id: id, above: true}
+		if got, err := l.of(members); err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s and above: %v, %v", id, got, err)
+		}
+	}
+	if got, err := (&leavers{id: "db-3"}).of(members); err != nil || len(got) != 1 || got[0] != "db-3" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := (&leavers{id: "n7"}).of(members[:2]); err == nil || err.Error() != "the cluster has no node n7: its nodes are n1, db-2" {
+		t.Error(err)
+	}
+}
+
+// Without a time-out, a server that does not answer is an error at once. With one, or when a node has answered before, it is asked again for a while;
+// what a node refuses is not.
+func TestLeaversWait(t *testing.T) {
+	tried, waited := 0, 0
+	asks := func(l leavers, err error) int {
+		tried, waited = 0, 0
+		l.set, l.pause = nil, func() { waited++ }
+		l.dial = func() (*client, error) { tried++; return nil, err }
+		if got := l.patiently(func(*client) error { return nil }); !errors.Is(got, err) || waited != tried-1 {
+			t.Errorf("%v after %d of %d", got, waited, tried)
+		}
+		return tried
+	}
+	for _, v := range []struct {
+		l    leavers
+		err  error
+		want int
+	}{
+		{leavers{}, errors.New("refused"), 1},
+		{leavers{begun: true}, errors.New("refused"), tries},
+		{leavers{end: time.Now().Add(time.Hour)}, errors.New("refused"), tries},
+		{leavers{end: time.Now()}, errors.New("refused"), 1},
+		{leavers{begun: true}, replied{errors.New("ERR no such thing")}, 1},
+		{leavers{begun: true}, replied{errors.New("CLUSTERDOWN no leader")}, tries},
+	} {
+		if got := asks(v.l, v.err); got != v.want {
+			t.Errorf("%v: %d attempts, want %d", v.err, got, v.want)
+		}
+	}
+}
+
 func TestClusterUsage(t *testing.T) {
 	for _, v := range os.Environ() { // of the tests, which are no directives
 		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LIMITDB_") {
@@ -131,7 +182,11 @@ func TestClusterUsage(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"cluster stats":                      "limitdb cluster status|plan|drain",
+		"cluster stats":                      "limitdb cluster status|plan|drain|remove",
+		"cluster remove":                     "name the node: the usage is limitdb cluster remove ID",
+		"cluster remove --and-above":         "name the node",
+		"cluster drain node --and-above":     "a number at its end, as in limitdb-3, not node",
+		"cluster remove n-01 --and-above":    "not n-01",
 		"cluster drain":                      "name the node",
 		"cluster drain --off":                "name the node",
 		"cluster drain n1 --timeout":         "--timeout takes a time",

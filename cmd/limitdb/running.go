@@ -80,17 +80,22 @@ func signIn(conn net.Conn, set *config.Settings) (*client, error) {
 	return c, nil
 }
 
-// ask sends a command and returns its reply. An error reply is an error.
+// ask sends a command and returns its reply. An error reply is an error, of the type replied.
 func (c *client) ask(words ...string) (resp.Value, error) {
 	if err := c.SetDeadline(time.Now().Add(askTimeout)); err != nil {
 		return resp.Value{}, err
 	}
 	v, err := cli.Ask(c, c.r, 4<<20, words...)
-	if err == nil {
-		err = v.Err()
+	if err == nil && v.Err() != nil {
+		err = replied{v.Err()}
 	}
 	return v, err
 }
+
+// replied is an error that the server replied, unlike one of the connection.
+type replied struct{ error }
+
+func (r replied) Unwrap() error { return r.error }
 
 // dialServer connects to the first address on which a server with these settings listens.
 func dialServer(set *config.Settings) (net.Conn, error) {

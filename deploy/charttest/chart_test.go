@@ -25,9 +25,17 @@ import (
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
 	"sigs.k8s.io/yaml"
 )
 
@@ -49,13 +57,41 @@ func load(t *testing.T) *chart.Chart {
 
 // render returns the text of each template, in the order of their names, without the notes.
 func render(c *chart.Chart, release string, values map[string]any) ([]string, error) {
+	return renderBy(c, release, values, engine.Engine{Strict: true}.Render)
+}
+
+// renderOver is render for an upgrade, where the StatefulSet has so many pods now.
+func renderOver(c *chart.Chart, release string, values map[string]any, name string, pods int) ([]string, error) {
+	return renderBy(c, release, values, func(c *chart.Chart, values chartutil.Values) (map[string]string, error) {
+		return engine.RenderWithClientProvider(c, values, running{name, pods})
+	})
+}
+
+// running is a Kubernetes cluster that has one StatefulSet.
+type running struct {
+	name string
+	pods int
+}
+
+func (r running) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	if apiVersion != "apps/v1" || kind != "StatefulSet" {
+		return nil, false, fmt.Errorf("looked up: %s %s", apiVersion, kind)
+	}
+	set := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": r.name, "namespace": "default"}, "spec": map[string]any{"replicas": int64(r.pods)},
+	}}
+	sets := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
+	return fake.NewSimpleDynamicClient(runtime.NewScheme(), set).Resource(sets), true, nil
+}
+
+func renderBy(c *chart.Chart, release string, values map[string]any, by func(*chart.Chart, chartutil.Values) (map[string]string, error)) ([]string, error) {
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = version
 	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: release, Namespace: "default", IsInstall: true, Revision: 1}, capabilities)
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Engine{Strict: true}.Render(c, all)
+	files, err := by(c, all)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +134,8 @@ func decode(t *testing.T, texts []string) *objects {
 		case "apps/v1 StatefulSet":
 			o.pods = &apps.StatefulSet{}
 			v = o.pods
+		case "batch/v1 Job":
+			v = &batch.Job{}
 		case "policy/v1 PodDisruptionBudget":
 			v = &policy.PodDisruptionBudget{}
 		case "networking.k8s.io/v1 NetworkPolicy":
@@ -204,6 +242,8 @@ func (o *objects) check(given []string) {
 					t.Errorf("%s: port %s is %d, the container's %d", name, p.Name, p.Port, ports[p.Name])
 				}
 			}
+		case *batch.Job:
+			o.checkJob(name, v, secret)
 		case *policy.PodDisruptionBudget:
 			within(name, v.Spec.Selector.MatchLabels)
 		case *networking.NetworkPolicy:
@@ -237,6 +277,84 @@ func (o *objects) check(given []string) {
 				}
 			}
 		}
+	}
+}
+
+// checkJob checks a job of a release with fewer nodes.
+func (o *objects) checkJob(name string, job *batch.Job, secret func(of, name string)) {
+	t, pods := o.t, o.pods.Spec.Template
+	t.Helper()
+	if !strings.Contains(job.Annotations["helm.sh/hook"], "-rollback") {
+		t.Errorf("%s is no hook: %v", name, job.Annotations)
+	}
+	spec := job.Spec.Template
+	if contains(spec.Labels, o.pods.Spec.Selector.MatchLabels) {
+		t.Errorf("the StatefulSet takes the pods of %s for its own", name)
+	}
+	if at := o.all["NetworkPolicy "+o.pods.Name]; at != nil {
+		open := false
+		for _, in := range at.(*networking.NetworkPolicy).Spec.Ingress {
+			for _, from := range in.From {
+				s, err := meta.LabelSelectorAsSelector(from.PodSelector)
+				open = open || from.NamespaceSelector == nil && err == nil && s.Matches(labels.Set(spec.Labels)) && in.Ports[0].Port.StrVal == "resp"
+			}
+		}
+		if !open {
+			t.Errorf("the NetworkPolicy keeps %s out", name)
+		}
+	}
+	c := spec.Spec.Containers[0]
+	if c.Image != pods.Spec.Containers[0].Image || *job.Spec.BackoffLimit != 0 || spec.Spec.RestartPolicy != core.RestartPolicyNever {
+		t.Errorf("%s: %+v", name, job.Spec)
+	}
+	secret(name, spec.Spec.Volumes[0].Secret.SecretName)
+	if s, ok := o.all["Service "+o.pods.Name].(*core.Service); !ok || !slices.Contains(c.Args, fmt.Sprint(s.Name, ":", s.Spec.Ports[0].Port)) {
+		t.Errorf("%s asks at %v", name, c.Args)
+	}
+}
+
+// An upgrade with fewer nodes drains those that go, and removes them afterwards. Another upgrade does neither. Helm cannot look when it only shows
+// what it would do, or installs; what it has installed then is right for a rollback.
+func TestScaleDown(t *testing.T) {
+	c := load(t)
+	for _, v := range []struct {
+		now, nodes, groups int
+		when               string
+	}{
+		{6, 4, 16, "pre-upgrade,pre-rollback"},
+		{5, 3, 1, "pre-upgrade,pre-rollback"},
+		{4, 4, 16, "pre-rollback"},
+		{4, 6, 16, "pre-rollback"},
+		{1, 3, 1, "pre-rollback"},
+		{0, 3, 1, "pre-rollback"},
+		{1, 1, 1, ""},
+		{0, 1, 1, ""},
+	} {
+		texts, err := renderOver(c, "edge", map[string]any{"nodes": v.nodes, "groups": v.groups, "drainTimeout": 600}, "edge-limitdb", v.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := decode(t, texts)
+		o.check([]string{"limitdb-password", "limitdb-nodes"})
+		for do, when := range map[string]string{"drain": v.when, "remove": strings.ReplaceAll(v.when, "pre-", "post-")} {
+			job, ok := o.all["Job edge-limitdb-"+do].(*batch.Job)
+			if !ok {
+				if when != "" {
+					t.Errorf("%+v: no job to %s", v, do)
+				}
+				continue
+			}
+			args := fmt.Sprintf("cluster %s edge-limitdb-%d --and-above --timeout 600s -a edge-limitdb:6379 --requirepass-file /password/password", do, v.nodes)
+			if got := strings.Join(job.Spec.Template.Spec.Containers[0].Args, " "); got != args || job.Annotations["helm.sh/hook"] != when || *job.Spec.ActiveDeadlineSeconds <= 600 {
+				t.Errorf("%+v: %s at %v", v, got, job.Annotations)
+			}
+		}
+	}
+	if texts, err := render(c, "limitdb", nil); err != nil || strings.Contains(strings.Join(texts, ""), "-upgrade") {
+		t.Errorf("what is installed runs something at an upgrade: %v", err)
+	}
+	if _, err := renderOver(c, "limitdb", map[string]any{"nodes": 1}, "limitdb", 3); err == nil || !strings.Contains(err.Error(), "limitdb export") {
+		t.Errorf("from three nodes to one: %v", err)
 	}
 }
 
@@ -446,6 +564,7 @@ func TestPlainObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	texts = slices.DeleteFunc(texts, func(text string) bool { return strings.Contains(text, "helm.sh/hook:") })
 	want := []byte(strings.ReplaceAll(plainHead+madeFrom(t)+strings.Join(texts, "\n---\n")+"\n", "managed-by: Helm", "managed-by: kubectl"))
 	if *update {
 		if err := os.WriteFile(plain, want, 0o644); err != nil {
