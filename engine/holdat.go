@@ -7,7 +7,7 @@ import (
 )
 
 // The short way of a hold, of its settlement, and of a request that counts once: a key and the record beside it change
-// under one lock, as TakeAt changes a key. Whatever is rare is left to a step, which does the same: an id that is known already, a request
+// under one lock, as TakeAt changes a key. Whatever is rare is left to a step, which does the same: a hold whose id is known already, a request
 // that others wait for, a block, an estimate that is to go back first, a set that is full, a state or a box that has no room.
 //
 // The key is stored first. If there is no room for the record beside it, the key gets back what it had, and the step, which can make
@@ -132,7 +132,11 @@ func holdIn(s *shard, now int64, h uint64, key []byte, l *limit.Limit, cost int6
 		o.Again, id = false, o.ID
 	}
 	var p couple
-	if known, err := p.find(s, now, h, key, id); known || err != nil {
+	known, err := p.find(s, now, h, key, id)
+	if known && o != nil && o.made(&p.known) {
+		return p.again(l, o, d)
+	}
+	if known || err != nil {
 		return errBehind
 	}
 	entry, ok := r.entry(p.now, s.short.askedOf(l, o))
@@ -165,6 +169,21 @@ func holdIn(s *shard, now int64, h uint64, key []byte, l *limit.Limit, cost int6
 	if s.count(d) {
 		s.follow(p.now, h, key)
 	}
+	return nil
+}
+
+// again answers a request that was granted before, and counts once.
+func (p *couple) again(l *limit.Limit, o *Once, d *limit.Decision) error {
+	if err := p.open(l); err != nil {
+		return err
+	}
+	if err := limit.Peek(l, p.state, p.now, 0, d); err != nil {
+		return err
+	}
+	grantedBefore(&p.known, p.now, d)
+	o.Again = true
+	p.s.allowed++
+	p.s.held[onceRepeated]++
 	return nil
 }
 

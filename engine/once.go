@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"limitdb/hold"
+	"limitdb/limit"
 )
 
 // Ids: a request that is sent again counts once.
@@ -28,7 +29,7 @@ func (o *Once) find(t *Txn, at int, m *remembered) (err error) {
 		return err
 	}
 	if m.known = set.Find(t.now, o.ID, &m.Entry); m.known {
-		if m.Status != hold.Once || len(m.Limit) != 8 || binary.LittleEndian.Uint64(m.Limit) != o.Asked {
+		if !o.made(&m.Entry) {
 			return ErrOnce
 		}
 		o.Again = true
@@ -37,6 +38,18 @@ func (o *Once) find(t *Txn, at int, m *remembered) (err error) {
 	}
 	m.Entry, _ = (&Hold{Once: o}).entry(t.now, nil)
 	return roomFor(t, m.beside, set, &m.Entry)
+}
+
+// made reports whether an entry is that of the same request.
+func (o *Once) made(e *hold.Entry) bool {
+	return e.Status == hold.Once && len(e.Limit) == 8 && binary.LittleEndian.Uint64(e.Limit) == o.Asked
+}
+
+// grantedBefore makes *d, which says what is left, the decision on a request that was granted before, of which e is the entry.
+func grantedBefore(e *hold.Entry, now int64, d *limit.Decision) {
+	if d.Limited, d.Wait = false, limit.Never; e.Back > now {
+		d.Wait = e.Back - now
+	}
 }
 
 // add remembers the id of a request that has taken an amount, and goes ahead after a wait. Nothing but the whole step

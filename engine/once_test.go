@@ -454,3 +454,29 @@ func TestOnceOfOneKeyIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestShortWayCountsRepetitions checks that the short way counts a request that is sent again as a step does, and that another request with its
+// id is refused.
+func TestShortWayCountsRepetitions(t *testing.T) {
+	e := New(Options{Shards: 1})
+	defer e.Close()
+	l, err := limit.Parse("FIXED 3/d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Once{ID: []byte("request"), For: 60e9, Asked: 1}
+	var d limit.Decision
+	for i := range 4 {
+		err := e.HoldAt(0, 1.7e18, key(0), &l, 3, &Hold{Once: &o}, &d)
+		if err != nil || d.Limited || d.Remaining != 0 || o.Again != (i > 0) {
+			t.Fatalf("request %d: %+v, again %t, %v", i, d, o.Again, err)
+		}
+	}
+	if s := e.Stats(); s.Allowed != 4 || s.OnceRepeated != 3 {
+		t.Errorf("%d requests are allowed, %d repeated; want 4 and 3", s.Allowed, s.OnceRepeated)
+	}
+	o.Asked = 2
+	if err := e.HoldAt(0, 1.7e18, key(0), &l, 1, &Hold{Once: &o}, &d); !errors.Is(err, ErrOnce) {
+		t.Errorf("another request: %v", err)
+	}
+}

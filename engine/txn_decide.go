@@ -64,9 +64,7 @@ func tellAgain(it *item, l *limit.Limit, m *remembered, d *limit.Decision) error
 	if err := it.peek(l, 0, d); err != nil {
 		return err
 	}
-	if d.Limited, d.Wait = false, limit.Never; m.Back > it.t.now {
-		d.Wait = m.Back - it.t.now
-	}
+	grantedBefore(&m.Entry, it.t.now, d)
 	return nil
 }
 
