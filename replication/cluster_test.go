@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/disk"
+	"limitdb/internal/group"
 	"limitdb/internal/journal"
 	"limitdb/replication/peers"
 )
@@ -178,6 +179,7 @@ type member struct {
 	drift    int64 // of its monotonic clock, parts in a thousand
 	changed  func()
 	turns    *atomic.Uint64 // Options.Turns
+	beat     *group.Beat    // Options.Beat, of every second seed
 }
 
 // memory is a transport in memory that sends what peers.Transport sends, and has no pipeline either.
@@ -218,6 +220,9 @@ func newClusterOf(t *testing.T, seed uint64, size int, tableOf func(*member) Tab
 	for i := range size {
 		m := &member{c: c, number: i, address: raft.ServerAddress(fmt.Sprint("n", i)), logs: raft.NewInmemStore(), drift: c.rand.Int64N(3) - 1, dir: filepath.Join(t.TempDir(), fmt.Sprint(i))}
 		m.boot.Store(1)
+		if seed%2 == 1 {
+			m.beat = new(group.Beat)
+		}
 		c.nodes = append(c.nodes, m)
 		servers = append(servers, raft.Server{ID: raft.ServerID(m.address), Address: m.address})
 	}
@@ -239,7 +244,7 @@ func (m *member) options() Options {
 				return int64(time.Since(m.c.began))*(1000+m.drift)/1000 + m.ticks.Add(1)*int64(time.Microsecond)
 			},
 		},
-		TrailingBytes: 1, SnapshotBytes: 1 << 40, Turns: m.turns,
+		TrailingBytes: 1, SnapshotBytes: 1 << 40, Turns: m.turns, Beat: m.beat,
 		Changed: func() {
 			if m.changed != nil {
 				m.changed()

@@ -138,6 +138,24 @@ func TestReplyWaitsForItsOwnGroup(t *testing.T) {
 	})
 }
 
+// TestReplyWithoutAChange waits for a drain that finds nothing: it is not left to the next one that has something, or that idleness brings.
+func TestReplyWithoutAChange(t *testing.T) {
+	for seed := range uint64(2) { // with a beat, and without
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, seed, 1)
+			defer c.close()
+			p := c.leader().node.Primary
+			time.Sleep(idle / 2)
+			began, told := time.Now(), make(chan error, 1)
+			p.Wait(p.Turn(), func(err error) { told <- err })
+			p.Kick()
+			if err := <-told; err != nil || time.Since(began) > idle/4 {
+				t.Errorf("told after %s: %v", time.Since(began), err)
+			}
+		})
+	}
+}
+
 // Time passes while all nodes are down, as long as their machines run.
 func TestTimeWhileAllAreDown(t *testing.T) {
 	for _, c := range []struct {

@@ -175,7 +175,7 @@ func TestGroupsOfTheirOwner(t *testing.T) {
 func TestIdleGroupRests(t *testing.T) {
 	t.Parallel()
 	empty := true
-	p := newPrimary(nil, func() int64 { return 0 }, newLifetime())
+	p := newPrimary(nil, func() int64 { return 0 }, newLifetime(), nil)
 	p.idle = func() time.Duration {
 		if empty {
 			return 10 * idle

@@ -42,7 +42,7 @@ type Node struct {
 func newNode(o Options, p parts) *Node {
 	n := &Node{o: o, log: o.Log, parts: p, life: newLifetime(), retry: make(chan struct{}, 1)}
 	n.compact = newCompactor(&o, n.life)
-	n.Primary = newPrimary(o.Table, o.Clock.Elapsed, n.life)
+	n.Primary = newPrimary(o.Table, o.Clock.Elapsed, n.life, o.Beat)
 	n.replica = &replica{
 		replayer: replayer{o.Table, p.logs, p.snapshots, n.life.stop},
 		clock:    o.Clock, log: o.Log, life: n.life, guarded: p.guarded, primary: n.Primary, time: logTime{clock: o.Clock},

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"limitdb/internal/group"
 )
 
 // Options configure a node.
@@ -41,6 +43,8 @@ type Options struct {
 	// Turns counts the turns of the group in this process, over the nodes that it opens for the group one after the other, so that no turn comes
 	// twice. If it is nil, the node counts its own.
 	Turns *atomic.Uint64
+	// Beat, if it is not nil, says when the node's rounds begin. The nodes of one process share it.
+	Beat *group.Beat
 	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0
 	// stands for the default.
 	SnapshotBytes, TrailingBytes int64

@@ -53,6 +53,7 @@ type Primary struct {
 	send func(entry []byte) outcome
 	lost func(epoch id, cause error)
 
+	seat                    *group.Seat // says when drains begin
 	dirtied, kick, advanced chan struct{}
 	proposed                chan proposal
 
@@ -95,11 +96,13 @@ type reign struct {
 // outcome is what becomes of an entry: Error blocks until it is committed, or may not be.
 type outcome interface{ Error() error }
 
-func newPrimary(table Table, elapsed func() int64, life *lifetime) *Primary {
-	return &Primary{
+func newPrimary(table Table, elapsed func() int64, life *lifetime, beat *group.Beat) *Primary {
+	p := &Primary{
 		table: table, elapsed: elapsed, count: new(atomic.Uint64), life: life, idle: func() time.Duration { return idle },
 		dirtied: make(chan struct{}, 1), kick: make(chan struct{}, 1), advanced: make(chan struct{}, 1), proposed: make(chan proposal, maxProposed),
 	}
+	p.seat = group.NewSeat(beat, elapsed, func() { signal(p.kick) })
+	return p
 }
 
 // begin lets decisions use the table. start is the time of the first one at the Elapsed since. The replica's lock is held.
@@ -121,6 +124,7 @@ func (p *Primary) end() (told group.Told, led bool) {
 	told, led = p.waiters.All(), p.turn.Load() != 0
 	p.turn.Store(0)
 	p.reign = reign{}
+	p.seat.Ended()
 	p.mu.Unlock()
 	if led {
 		p.draining.Lock() // no drain is in progress, and none begins
@@ -137,6 +141,7 @@ func (p *Primary) acceptedOne() group.Told {
 	p.accepted++
 	p.confirmed()
 	signal(p.advanced)
+	p.seat.Ended()
 	return p.waiters.Until(p.accepted)
 }
 
@@ -157,7 +162,7 @@ func (p *Primary) Wait(turn uint64, fn func(error)) {
 // Kick starts a drain if anybody waits for one. It is cheap if nobody does.
 func (p *Primary) Kick() {
 	if p.waiters.Kick() {
-		signal(p.kick)
+		p.seat.Ask()
 	}
 }
 
@@ -241,6 +246,7 @@ func (p *Primary) run() {
 	tick := time.NewTimer(idle)
 	defer soon.Stop()
 	defer tick.Stop()
+	defer p.seat.Leaves()
 	owing, idling := false, false
 	for armed := false; ; {
 		select {
@@ -256,18 +262,21 @@ func (p *Primary) run() {
 			}
 			continue
 		case <-soon.C:
-			armed, owing = false, true
+			armed = false
+			p.seat.Ask()
 		case <-tick.C:
 			tick.Reset(p.rest())
 			idling = true
 		}
 		if (owing || idling) && p.room() {
-			if p.drain() {
+			if (idling || p.needed()) && p.drain() {
 				tick.Reset(p.rest())
+			} else {
+				p.seat.Ended()
 			}
 			owing, idling = false, false
 		}
-		if !owing {
+		if !owing && p.seat.Alone() {
 			owing = p.waited()
 		}
 	}
@@ -299,6 +308,13 @@ func (p *Primary) waited() bool {
 	return p.waiters.Last() > p.begun && p.waiters.Kicked()
 }
 
+// needed reports whether a drain would do anything for anybody: an earlier one may have served those who have asked for it.
+func (p *Primary) needed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.begun == 0 || p.waiters.Last() > p.begun || p.table.Dirty()
+}
+
 // drain proposes the changes of the table as one group, and reports whether it did.
 func (p *Primary) drain() bool {
 	p.mu.Lock()
@@ -307,6 +323,7 @@ func (p *Primary) drain() bool {
 		p.mu.Unlock()
 		return false
 	}
+	p.seat.Begins()
 	p.begun++ // before the cut: whoever waits from now on waits for the next drain
 	p.asked = p.elapsed()
 	p.confirmed()

@@ -14,6 +14,7 @@ import (
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/internal/disk"
+	"limitdb/internal/group"
 	"limitdb/replication"
 	"limitdb/replication/peers"
 	"limitdb/server"
@@ -30,7 +31,8 @@ type several struct {
 	count    int // of groups with keys
 	replicas []*replica
 	who      replication.Identity // set before the node answers
-	alone    *standalone          // with what a cluster begins here, while it is opened; nil for nothing
+	beat     group.Beat
+	alone    *standalone // with what a cluster begins here, while it is opened; nil for nothing
 	near     *neighbours
 	tells    *respondent
 	dir      *directory
@@ -156,7 +158,7 @@ func (s *several) disk(group int) replication.Disk {
 }
 
 func (s *several) options(address string) replication.Options {
-	return replication.Options{ID: cmp.Or(s.who.ID, s.p.set.RaftID.Get()), Address: address, Fatal: s.m.fatal, Surveyed: true}
+	return replication.Options{ID: cmp.Or(s.who.ID, s.p.set.RaftID.Get()), Address: address, Fatal: s.m.fatal, Surveyed: true, Beat: &s.beat}
 }
 
 // How long a group without changes rests: one without keys has none whose time could pass.
