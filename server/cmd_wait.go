@@ -1,8 +1,6 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"limitdb/resp"
@@ -32,14 +30,14 @@ func wait(c *call) {
 	if !goodTimeout(c, c.Args[2]) {
 		return
 	}
-	g, r := c.group, c.group.Replication
-	if r == nil || c.client == nil {
+	s, r := c.client, c.group.Replication
+	if r == nil || s == nil {
 		c.Int(0)
 		return
 	}
 	ms, _ := resp.ParseInt(c.Args[2]) // goodTimeout has checked it
-	others, gone := 0, c.client.leaves()
-	all := []group.Share{{Group: g, Turn: c.client.turn}}
+	others, gone := 0, s.leaves()
+	all := []group.Share{{Group: c.group, Turn: s.turn}}
 	if c.srv.several() {
 		all = nil
 		for _, g := range c.srv.every {
@@ -48,25 +46,22 @@ func wait(c *call) {
 			}
 		}
 	}
-	var elsewhere *gathered // of a client for which other nodes may have decided
-	asks := c.srv.newCall(c.srv.group, c.Began, resp.RESP3, nil)
-	if c.srv.several() && c.client.far == nil && c.client.fwd != nil {
-		asks.Rights, asks.Origin = c.Rights, c.From()
-		elsewhere = &gathered{args: handler.CloneArgs(c.Args)}
+	if mayBeLost(s, all) {
+		confirmed(s)
+		c.Fail(errUnknownOutcome)
+		return
+	}
+	done, waits, far := make(chan error, len(all)+1), 0, asks(s.fwd, c.Args)
+	if far != nil {
+		waits++
+		far.done = done
 	}
 	c.Client.Background(func() error {
-		done, waits := make(chan error, len(all)+1), 0
 		for _, of := range all {
 			if k := &of.Group.Keeper; k.Wait(of.Turn, func(err error) { done <- err }) {
 				k.Kick()
 				waits++
 			}
-		}
-		if elsewhere != nil {
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			waits++
-			go func() { done <- elsewhere.wait(ctx, &asks) }()
 		}
 		if err := within(done, waits, ms, gone); err != nil {
 			return err
@@ -81,31 +76,21 @@ func wait(c *call) {
 		return err
 	}, func(err error) {
 		switch {
-		case err == nil, err == errLate:
-			c.Int(int64(others))
-		case err.Error() == spec.ErrNoLeader:
-			c.Fail(spec.ErrNoLeader)
-		default:
+		case err == errLate:
+			c.Int(0)
+			return
+		case err != nil:
 			c.Fail(errUnknownOutcome)
+		default:
+			c.Int(int64(others))
 		}
+		confirmed(s)
 	})
-}
-
-// wait has the nodes that lead other groups wait for what they have decided.
-func (a *gathered) wait(ctx context.Context, c *call) error {
-	if _, err := a.ask(ctx, c); err != nil {
-		return err
+	if far != nil {
+		far.here = s.pending
+		s.park(far)
+		s.conn.Wake() // a node may have answered already
 	}
-	late := error(nil)
-	for _, v := range a.replies {
-		if err := v.Err(); err != nil {
-			return err
-		}
-		if v.Int == 0 {
-			late = errLate
-		}
-	}
-	return late
 }
 
 // within waits until n results have come, and returns the first error among them, or errLate after a number of milliseconds, 0 for no end, or when the
@@ -178,9 +163,6 @@ func waitSync(c *call, timeout []byte) {
 
 // maxWait is the longest timeout. A longer one counts as none.
 const maxWait = 24 * time.Hour
-
-// errLate ends a wait that has timed out.
-var errLate = errors.New("it takes too long")
 
 // goodTimeout reports whether arg is a timeout in milliseconds. If not, it replies with an error.
 func goodTimeout(c *call, arg []byte) bool {

@@ -217,8 +217,10 @@ func TestWaitForSeveralNodes(t *testing.T) {
 	n := newGroupNodes(t)
 	n.shares()
 	far, c := n.kept[1][2], n.nodes[0].client()
-	for g := range n.led {
-		n.nodes[1].every[g].Keeper.AckLeader.Store(true)
+	for _, ts := range n.nodes {
+		for _, g := range ts.every {
+			g.Keeper.AckLeader.Store(true)
+		}
 	}
 	far.holds.Store(true)
 	in := "INCR " + n.key(2) + "\r\n"
@@ -238,15 +240,16 @@ func TestWaitForSeveralNodes(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	c.gets("WAIT 1 1\r\n", "0")                   // ms
+	c.gets(in+"WAIT 1 1\r\n", "3", "0")           // ms
 	n.nodes[2].client().gets("WAIT 1 0\r\n", "1") // it has written nothing elsewhere
 	far.holds.Store(false)
 	c.s.Data([]byte(in))
 	c.receive(1)
 	n.passes(2, 0, func() { c.s.Data([]byte("WAIT 1 0\r\n")) })
-	if got := c.receive(1)[0]; got != "1" {
+	if got := c.receive(1)[0]; got != "-"+errUnknownOutcome {
 		t.Error(got)
 	}
+	c.gets("WAIT 1 0\r\n", "1")
 }
 
 // All other nodes are asked at once, so that one which takes long does not add to what the next one takes.

@@ -33,6 +33,12 @@ func (s *session) elsewhere(cmd *command, args [][]byte, special uint32) {
 	switch {
 	case s.far != nil:
 		s.life.Drain(uplink.ErrNotLeading) // commands take one hop at most
+	case cmd.Name == "WAIT" && s.call.group.Uplink(s.conn.Loop()) != nil && mayBeLost(s, nil):
+		if !s.fwd.postpone(args) {
+			s.fwd.runsHere(1)
+			confirmed(s)
+			s.reject(cmd, errUnknownOutcome)
+		}
 	case s.readOnly && cmd.Flags&spec.StaleRead != 0:
 		if !s.fwd.postpone(args) {
 			s.fwd.runsHere(1)
@@ -68,7 +74,8 @@ func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 	s := f.s
 	muted := s.replies != replyOn || s.mute
 	skip, watch := muted && s.replies != replyOff, cmd.Flags&spec.Watch != 0
-	alone := skip || watch || s.call.apart
+	waits := cmd.Name == "WAIT"
+	alone := skip || watch || waits || s.call.apart
 	g := s.call.group
 	link := g.Uplink(s.conn.Loop())
 	if (muted != f.muted || alone || f.strays(g, link)) && f.postpone(args) {
@@ -95,7 +102,7 @@ func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 	l.brings(s.srv, cmd, args)
 	f.opens()
 	f.add(l, g)
-	f.muted, f.skip, f.watch = muted, skip, watch
+	f.muted, f.skip, f.watch, f.waits = muted, skip, watch, waits
 	s.early |= specialFollowing // until the round has departed, nothing of this group runs here
 	s.pub.LastCmd.Store(&cmd.Command)
 	if special&specialMonitor != 0 {
@@ -234,7 +241,7 @@ func (f *forwarding) settle() (over bool) {
 		s.aside = f.keep
 	}
 	f.underway = false
-	f.muted, f.skip, f.watch, f.hidden, f.multi = false, false, false, 0, nil
+	f.muted, f.skip, f.watch, f.waits, f.hidden, f.multi = false, false, false, false, 0, nil
 	if len(left) == 0 {
 		return f.goBack()
 	}

@@ -49,10 +49,13 @@ func (s *session) tell(cmd *spec.Command, mark int) {
 //go:noinline
 func (s *session) tellFirst(cmd *spec.Command, mark int) {
 	c := &s.call
-	if !c.Reveals(cmd) || c.Table != nil || s.call.group.Keeper.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && !c.Quorum && s.pending == nil {
-		return
+	switch {
+	case !c.Reveals(cmd) || c.Table != nil:
+	case s.call.group.Keeper.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && !c.Quorum && s.pending == nil:
+		s.unsure.told(s)
+	default:
+		s.tellAll(mark)
 	}
-	s.tellAll(mark)
 }
 
 // tellAll records that the replies from mark on reveal state.
@@ -74,6 +77,26 @@ func (s *session) tellAll(mark int) {
 		s.shares.NoteAll(mark, len(s.call.Out))
 	case !s.told:
 		s.told, s.quiet = true, mark
+	}
+}
+
+// unsure is what a connection has been told before it was durable, with raft-ack leader, since the last WAIT: the groups that this node led, and in which
+// turns. What other nodes have told is noted at the legs.
+type unsure struct{ of *group.Shares }
+
+// told notes that the reply of the session's command, which does not wait, may reveal the state of its group.
+func (u *unsure) told(s *session) {
+	if u.of == nil {
+		u.of = new(group.Shares)
+	}
+	if len(s.call.Groups) == 0 {
+		u.of.Tell(s.call.group, s.turn)
+		return
+	}
+	for _, g := range s.srv.keyed {
+		if turn, leads := g.Keeper.Leading(); leads && slices.Contains(s.call.Groups, &g.Group) {
+			u.of.Tell(g, turn)
+		}
 	}
 }
 
@@ -262,6 +285,9 @@ func unknownFor(b []byte) (out []byte, whole bool) {
 
 // errUnknown closes a connection on which half of a reply was sent.
 var errUnknown = errors.New("the outcome of a command is not known")
+
+// errLate ends a wait that has timed out.
+var errLate = errors.New("it takes too long")
 
 // owing reports whether replies are held back.
 func (o *owed) owing() bool { return o != nil && o.waiting }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"slices"
@@ -51,6 +52,7 @@ type forwarding struct {
 	muted  bool   // the round's replies are dropped
 	skip   bool   // by CLIENT REPLY SKIP; the round is one command
 	watch  bool   // the round is a WATCH
+	waits  bool   // the round is a WAIT
 	hidden int    // replies that come first, and that the client has had already
 	multi  *multi // the transaction that is the round; else nil
 
@@ -76,6 +78,8 @@ type round struct {
 	free   []int  // those whose commands run again, in their order
 	parked []byte
 	live   int // bytes of parked that the client has not got
+
+	lost bool // of a stream that is over, a leg was unsure; this outlasts the round
 }
 
 // slot is the place of a reply. A parked one has its bytes at [from:to] of parked.
@@ -101,6 +105,23 @@ type leg struct {
 	scan resp.ReplyScanner
 	part []byte // of a reply that is not whole, and not the client's next
 	told bool   // the client has got part of the reply that is next
+
+	unsure bool // the client has replies of the stream's node that no WAIT has asked about
+	owes   int  // replies that come first, and that nobody waits for any more
+}
+
+// skip drops what is owed of bytes that the stream has received, and returns the rest. It returns false if they are no replies.
+func (l *leg) skip(in []byte) (rest []byte, ok bool) {
+	for l.owes > 0 && len(in) > 0 {
+		n, whole, err := l.scan.Scan(in)
+		if err != nil {
+			return nil, false
+		}
+		if in = in[n:]; whole {
+			l.owes--
+		}
+	}
+	return in, true
 }
 
 // opens begins a round, unless there is one.
@@ -158,7 +179,8 @@ func (l *leg) look() {
 	if l.stream == nil || len(l.ends) > 0 {
 		return
 	}
-	if _, ended, _ := l.in.Take(); ended || l.finished {
+	in, ended, _ := l.in.Take()
+	if _, ok := l.skip(in); ended || !ok || l.finished {
 		l.close()
 	}
 }
@@ -184,7 +206,18 @@ func (f *forwarding) close() {
 
 // dropLegs forgets the legs that have neither a stream nor commands.
 func (f *forwarding) dropLegs() {
-	f.legs = slices.DeleteFunc(f.legs, func(l *leg) bool { return l.stream == nil && len(l.ends) == 0 })
+	f.legs = slices.DeleteFunc(f.legs, func(l *leg) bool {
+		f.misses(l)
+		return l.stream == nil && len(l.ends) == 0
+	})
+}
+
+// misses notes that a leg which is unsure has no stream any more, so that nobody can be asked.
+func (r *round) misses(l *leg) {
+	if l.stream == nil {
+		r.lost = r.lost || l.unsure
+		l.unsure, l.owes = false, 0
+	}
 }
 
 // add notes that a command of a group was appended to the batch of a leg.
@@ -229,6 +262,7 @@ func (f *forwarding) send(l *leg) {
 		n = min(n, l.answered+legMost)
 	}
 	if l.stream == nil && l.link != nil && (f.multi == nil || f.multi.stream == nil) { // else what the client watches was watched in another stream
+		f.misses(l)
 		l.in, l.scan, l.finished = &forward.Inbox{Wake: s.conn.Wake}, resp.ReplyScanner{}, false
 		l.stream = l.link.Open(portrait(s), l.in)
 	}
@@ -312,6 +346,10 @@ func (f *forwarding) watched(st *uplink.Stream) {
 // commands were sent.
 func (f *forwarding) deliver(l *leg, in []byte) bool {
 	s := f.s
+	in, ok := l.skip(in)
+	if !ok {
+		return false
+	}
 	for len(in) > 0 {
 		n, whole, err := l.scan.Scan(in)
 		if err != nil || l.answered == l.sent {
@@ -339,6 +377,7 @@ func (f *forwarding) deliver(l *leg, in []byte) bool {
 		}
 		if whole {
 			l.answered++
+			l.unsure = !f.waits || bytes.HasSuffix(s.call.Out, []byte(notYet))
 			f.since, f.refused, f.gaveUp = 0, false, false
 		}
 		if len(s.call.Out) >= flushAt && !s.mute {
@@ -552,6 +591,123 @@ func (h *beside) release(f *forwarding) (ok bool) {
 		h.b = nil
 	}
 	return ok
+}
+
+// What WAIT asks about, if replies do not wait.
+
+// mayBeLost reports whether some of what the client has been told may be lost: its group has another turn than the one in now, or there is none; or the
+// node that has told it can no longer be asked. With one group, that is any node but the one that leads now.
+func mayBeLost(s *session, now []group.Share) bool {
+	if told := s.unsure.of; told != nil {
+		for _, t := range told.Tells {
+			if !slices.Contains(now, t) {
+				return true
+			}
+		}
+	}
+	f := s.fwd
+	if f == nil || !s.srv.group.Keeper.AckLeader.Load() {
+		return false
+	}
+	link := s.call.group.Uplink(s.conn.Loop())
+	for _, l := range f.legs {
+		if l.look(); !s.srv.several() && l.unsure && (now != nil || l.link != link) {
+			return true
+		}
+		f.misses(l)
+	}
+	return f.lost
+}
+
+// confirmed begins anew, when the client has been told what has become of it.
+func confirmed(s *session) {
+	if s.unsure.of = nil; s.fwd != nil {
+		s.fwd.lost = false
+		for _, l := range s.fwd.legs {
+			l.unsure = false
+		}
+	}
+}
+
+// notYet is the end of what WAIT replies after its timeout.
+const notYet = ":0\r\n"
+
+// confirming is a WAIT that other nodes wait for as well: each that has told the client of its groups is asked in the stream in which it has, since its
+// session there knows in which turns that was.
+type confirming struct {
+	legs []*leg       // those that have not answered
+	err  error        // of those that have
+	done chan<- error // gets it, once; then nil
+	here pending      // what this node waits for
+}
+
+// asks asks the other nodes that have told the client anything. It returns nil if there are none.
+func asks(f *forwarding, args [][]byte) (w *confirming) {
+	if f == nil || !f.s.srv.several() {
+		return nil
+	}
+	for _, l := range f.legs {
+		if l.stream == nil || !l.unsure {
+			continue
+		}
+		if w == nil {
+			w = &confirming{}
+		}
+		if w.legs = append(w.legs, l); !l.stream.Send(resp.AppendCommand(nil, args...)) {
+			l.close()
+		}
+	}
+	return w
+}
+
+// resume implements pending.
+func (w *confirming) resume(s *session) bool {
+	w.legs = slices.DeleteFunc(w.legs, func(l *leg) bool { return w.answered(s, l) })
+	if len(w.legs) == 0 && w.done != nil {
+		w.done <- w.err
+		w.done = nil
+	}
+	if s.pending = w.here; !w.here.resume(s) {
+		s.pending = w
+		return false
+	}
+	for _, l := range w.legs { // it came too late
+		l.owes++
+		l.part = l.part[:0]
+	}
+	return true
+}
+
+// answered reports whether a node has answered, or never will.
+func (w *confirming) answered(s *session, l *leg) bool {
+	if l.stream != nil {
+		in, ended, _ := l.in.Take()
+		in, ok := l.skip(in)
+		n, whole, err := 0, false, error(nil)
+		if len(in) > 0 {
+			n, whole, err = l.scan.Scan(in)
+			l.part = append(l.part, in[:n]...)
+		}
+		switch ok = ok && err == nil && n == len(in); {
+		case ok && whole && l.part[0] == ':':
+			if bytes.HasSuffix(l.part, []byte(notYet)) {
+				w.err = cmp.Or(w.err, errLate)
+			}
+			l.part = l.part[:0]
+			return true
+		case ok && whole: // it may be lost
+			w.err = errUnknown
+			l.part = l.part[:0]
+			return true
+		case ok && !whole && !ended:
+			return false
+		}
+		l.close()
+	}
+	if l.part = l.part[:0]; s.srv.group.Keeper.AckLeader.Load() {
+		w.err = errUnknown
+	}
+	return true
 }
 
 // portrait describes the client for the leader.

@@ -67,7 +67,7 @@ func choose(c *call) *group.Group {
 			}
 		}
 		slot = cmd.slot(slot, c.Args)
-	case cmd.Flags&spec.AllGroups != 0, cmd.Name == "WAIT" && c.only != nil:
+	case cmd.Flags&spec.AllGroups != 0:
 		return chooseAll(c, cmd)
 	case cmd.Full == "cluster|countkeysinslot":
 		if n, ok := resp.ParseInt(c.Args[2]); ok && n >= 0 && n < resp.Slots {

@@ -71,6 +71,8 @@ type session struct {
 		flushes uint64          // the value of scripts.Cache.Flushes when it was found
 	}
 	multi *multi // what MULTI and WATCH have begun; nil: nothing
+
+	unsure unsure // what the client has been told and WAIT is to ask about
 }
 
 // peer is the other end of a session's connection: what the session waits for, and the replies that the client still waits for.
