@@ -263,7 +263,7 @@ func TestGroups(t *testing.T) {
 	if standalone := run(t, "", bin, "--dir", nodes[0].Dir, "--port", "0"); standalone.Code == 0 || !strings.Contains(standalone.Stderr, "state of a node of a cluster") {
 		t.Errorf("a standalone server: %+v", standalone)
 	}
-	if checked := run(t, "", bin, "check", nodes[0].Dir); checked.Code != 0 {
+	if checked := run(t, "", bin, "check", nodes[0].Dir); checked.Code != 0 || !regexp.MustCompile(`(?m)/raft/[1-4]:\nnode `).MatchString(checked.Stdout) {
 		t.Errorf("%+v", checked)
 	}
 	if recovered := run(t, "", bin, "recover", nodes[0].Dir); recovered.Code == 0 {

@@ -39,7 +39,7 @@ var (
 	// ErrSelf is returned for a change that the node that leads cannot make to itself.
 	ErrSelf = errors.New("replication: this node leads: transfer the leadership first")
 	// ErrLeads is returned for adding the node that leads, or making it lead.
-	ErrLeads = errors.New("replication: this node is a member already, and leads")
+	ErrLeads = errors.New("replication: the node with this id is a member already, and leads")
 	// ErrLost is returned for a member that has lost its directory, and with it its votes and acknowledgements.
 	ErrLost = errors.New("replication: the node has lost the directory that it had as a member: remove the member first, and add it again")
 	// ErrVoters is returned for a change that would leave no majority of voters that answer.

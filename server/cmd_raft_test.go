@@ -25,6 +25,7 @@ func TestRaftCommands(t *testing.T) {
 		{"RAFT SERVER ADD b", wrong},
 		{"RAFT SERVER REMOVE", wrong},
 		{"RAFT SERVER BURY b", wrong},
+		{"RAFT SERVER ADD x host", "-ERR the address must be a host and a port, as in 10.0.0.7:7380: \"host\"\r\n"},
 		{"RAFT SERVER ADD x 127.0.0.1:1", "-ERR no room for x\r\n"},
 		{"RAFT SERVER REMOVE x", "-" + spec.ErrNoLeader + "\r\n"},
 		{"RAFT SERVER PROMOTE x", "-TRYAGAIN not yet: x\r\n"},

@@ -38,6 +38,9 @@ if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 				}
 				var err error
 				for _, raft := range replicas {
+					if len(replicas) > 1 {
+						fmt.Fprintf(text, "%s:\n", raft)
+					}
 					f, cerr := checkNode(raft)
 					if cerr == nil {
 						cerr = f.tell(text)

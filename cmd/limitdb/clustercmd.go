@@ -220,7 +220,7 @@ func printCluster(out io.Writer, info row, nodes, groups []row) error {
 		switch wanted := g.text("wanted-leader"); {
 		case leader == "":
 			dead = append(dead, g.text("group"))
-			state = "no leader"
+			state = "no leader; its place is " + strings.Join(g.list("nodes"), " ")
 		case leader != wanted && state == "at rest":
 			state = "to be led by " + wanted
 		}

@@ -42,7 +42,7 @@ func TestClusterStatus(t *testing.T) {
 	var out strings.Builder
 	nodes := []row{nodeRow("n1", "online", 0, 2, 1), nodeRow("n2", "unreachable", 1, 0, 0)}
 	groups := []row{
-		groupRow(1, "n1", "n1", 1, "n1", "n2"), groupRow(2, "n1", "n2", 1, "n1", "n2"), groupRow(3, "n1", "n1", 0, "n1"), groupRow(4, "", "n1", 1, "n1"),
+		groupRow(1, "n1", "n1", 1, "n1", "n2"), groupRow(2, "n1", "n2", 1, "n1", "n2"), groupRow(3, "n1", "n1", 0, "n1"), groupRow(4, "", "n1", 1, "n1", "n2"),
 	}
 	err := printCluster(&out, fieldsOf("groups", 4), nodes, groups)
 	if err == nil || err.Error() != "no node leads group: 4" {
@@ -56,7 +56,7 @@ GROUP  SLOTS   LEADER  REPLICAS  KEYS  LAG  STATE
 1      0-8191  n1      n1 n2     12    3    at rest
 2      0-8191  n1      n1 n2     12    3    to be led by n2
 3      0-8191  n1      n1        12    3    moves to n1
-4      0-8191  -       n1        12    3    no leader
+4      0-8191  -       n1 n2     12    3    no leader; its place is n1 n2
 `
 	if got := out.String(); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
@@ -143,6 +143,27 @@ func TestLeavers(t *testing.T) {
 	}
 }
 
+// A drain that leaves fewer nodes than a group has replicas says what that means.
+func TestDrainLeavesFewNodes(t *testing.T) {
+	nodes := []row{nodeRow("n1", "online", 0, 1, 1), nodeRow("n2", "online", 0, 1, 1), nodeRow("n3", "online", 0, 1, 1), nodeRow("n4", "online", 1, 0, 0)}
+	for _, v := range []struct {
+		leave    []string
+		replicas int
+		want     string
+	}{
+		{[]string{"n4"}, 3, ""},
+		{[]string{"n3"}, 1, ""},
+		{[]string{"n3"}, 3, "warning: 2 nodes stay, so each group will be on 2 instead of 3 until there are more, and survive the loss of 0"},
+		{[]string{"n3", "n2", "n4"}, 3, "warning: 1 node stays, so each group will be on 1 instead of 3 until there are more, and survive the loss of 0"},
+		{[]string{"n4"}, 5, "warning: 3 nodes stay, so each group will be on 3 instead of 5 until there are more, and survive the loss of 1"},
+		{[]string{"n1", "n2", "n3"}, 3, ""}, // the server refuses the last
+	} {
+		if got := tooFew(nodes, v.leave, v.replicas); got != v.want {
+			t.Errorf("%v leave, %d replicas: %q", v.leave, v.replicas, got)
+		}
+	}
+}
+
 // Without a time-out, a server that does not answer is an error at once. With one, or when a node has answered before, it is asked again for a while;
 // what a node refuses is not.
 func TestLeaversWait(t *testing.T) {
@@ -192,6 +213,7 @@ func TestClusterUsage(t *testing.T) {
 		"cluster drain n1 --timeout":         "--timeout takes a time",
 		"cluster drain n1 --timeout soon":    "not soon",
 		"cluster drain n1 --timeout -1s":     "not -1s",
+		"cluster drain n1 n2":                "one ID is taken; what follows it is a configuration file",
 		"cluster status --raft-groups seven": "raft-groups",
 	} {
 		if err := run(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {

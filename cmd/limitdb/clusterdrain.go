@@ -45,13 +45,18 @@ A node that is only started again need not be drained.`,
 func (l *leavers) drain(off bool) error {
 	var ids []string
 	several := false
+	warning := ""
 	err := l.patiently(func(a *client) error {
 		members, groups, err := a.members()
 		if err != nil {
 			return err
 		}
 		several = groups
-		ids, err = l.of(members)
+		if ids, err = l.of(members); err != nil || !several {
+			return err
+		}
+		replicas, err := a.ask("RAFT", "REPLICAS")
+		warning = tooFew(members, ids, int(replicas.Int))
 		return err
 	})
 	if err != nil {
@@ -79,7 +84,11 @@ func (l *leavers) drain(off bool) error {
 		}
 	}
 	if off {
+		fmt.Fprintf(l.out, "no longer drained: %s\n", strings.Join(ids, ", "))
 		return nil
+	}
+	if warning != "" {
+		fmt.Fprintln(l.out, warning)
 	}
 	for _, id := range ids {
 		if several {
@@ -92,6 +101,20 @@ func (l *leavers) drain(off bool) error {
 		}
 	}
 	return nil
+}
+
+// tooFew returns a warning if fewer nodes stay than each group is to be on. A node that drains already does not stay.
+func tooFew(nodes []row, leave []string, replicas int) string {
+	stay := 0
+	for _, n := range nodes {
+		if n.value("draining").Int != 1 && !slices.Contains(leave, n.text("id")) {
+			stay++
+		}
+	}
+	if stay == 0 || stay >= replicas {
+		return ""
+	}
+	return fmt.Sprintf("warning: %s, so each group will be on %d instead of %d until there are more, and survive the loss of %d", map[bool]string{true: "1 node stays", false: fmt.Sprint(stay, " nodes stay")}[stay == 1], stay, replicas, (stay-1)/2)
 }
 
 // retire takes the lead and the vote from a node of a cluster of one group. Nodes that leave as well are not made to lead.

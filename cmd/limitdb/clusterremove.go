@@ -56,13 +56,16 @@ func (l *leavers) remove() error {
 
 func (l *leavers) removeOne(id string) error {
 	for said := false; ; l.pause() {
-		runs := false
+		runs, drained := false, true
 		err := l.patiently(func(a *client) error {
 			members, _, err := a.members()
 			if err != nil {
 				return err
 			}
 			m, ok := rowOf(members, id)
+			if m.value("draining").Kind == ':' {
+				drained = m.value("draining").Int == 1
+			}
 			if runs = ok && m.text("state") == "online"; !ok || runs {
 				return nil
 			}
@@ -74,7 +77,8 @@ func (l *leavers) removeOne(id string) error {
 		case l.late():
 			return fmt.Errorf("it still runs")
 		case !said:
-			fmt.Fprintf(l.out, "node %s still runs: waiting until it is stopped\n", id)
+			undrained := map[bool]string{false: ", and is not drained"}[drained]
+			fmt.Fprintf(l.out, "node %s still runs%s: waiting until it is stopped\n", id, undrained)
 			said = true
 		}
 	}

@@ -59,6 +59,9 @@ func parseLeavers(c *cobra.Command, args []string) (*leavers, error) {
 	}
 	l.id = args[0]
 	set, err := settingsOf(args[1:])
+	if err != nil && len(args) > 1 && !strings.HasPrefix(args[1], "-") {
+		err = fmt.Errorf("%w (one ID is taken; what follows it is a configuration file)", err)
+	}
 	l.set, l.dial = set, func() (*client, error) { return connect(set) }
 	return l, err
 }

@@ -95,7 +95,7 @@ func (r *Replication) listGroups(c *call) {
 		lag := uint64(0)
 		for _, p := range g.Replicas {
 			text := p.Node
-			if !p.Voter {
+			if !p.Voter && g.Leader != "" { // else nobody says who votes
 				text += " (learner)"
 			}
 			replicas, lag = append(replicas, text), max(lag, p.Lag)

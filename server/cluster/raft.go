@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"net"
 	"strings"
 	"time"
 
+	"limitdb/resp"
 	"limitdb/server/handler"
 	"limitdb/server/info"
 	"limitdb/server/spec"
@@ -72,6 +74,10 @@ func (r *Replication) server(c *call) {
 		r.list(c)
 	case action == "ADD" && len(args) == 2:
 		id, address := arg(0), arg(1)
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			c.Fail("ERR the address must be a host and a port, as in 10.0.0.7:7380: " + resp.Quote(args[1]))
+			return
+		}
 		r.change(c, func() error { return r.Add(id, address) })
 	case change != nil && len(args) == 1:
 		id := arg(0)

@@ -129,6 +129,13 @@ func newestReplicas(dirs []string) ([]Exported, error) {
 		if d := filepath.Join(dir, raftDirs, "0"); replication.HasNode(d) {
 			first, node = 0, d
 		}
+		switch {
+		case replication.HasNode(node):
+		case persistence.HasData(dir):
+			return nil, fmt.Errorf("%s is the directory of a standalone server: export takes those of nodes, and a cluster begins in this one", dir)
+		default:
+			return nil, fmt.Errorf("%s is not the directory of a node", dir)
+		}
 		who, err := replication.Known(node)
 		if err != nil {
 			return nil, err

@@ -84,8 +84,11 @@ func TestGroupsToOneServerAndToOtherGroups(t *testing.T) {
 			t.Error("the state that the cluster has taken over is still in force")
 		}
 		dir = exported(t, count, dir)
-		if _, _, _, err := Export(dir, dir); err == nil {
-			t.Error("the directory of a standalone server is exported")
+		if _, _, _, err := Export(dir, dir); err == nil || !strings.Contains(err.Error(), "of a standalone server") {
+			t.Errorf("the directory of a standalone server is exported: %v", err)
+		}
+		if _, _, _, err := Export(filepath.Join(t.TempDir(), "x"), t.TempDir()); err == nil || !strings.Contains(err.Error(), "is not the directory of a node") {
+			t.Errorf("an empty directory is exported: %v", err)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // errPlaced is returned for changes of a group that placement undoes, or makes.
-var errPlaced = errors.New("in a cluster of several groups, RAFT SERVER ADD, RAFT SERVER REMOVE and RAFT DRAIN change the nodes, and placement decides who votes")
+var errPlaced = errors.New("placement decides who votes in several groups: use RAFT SERVER ADD, RAFT SERVER REMOVE or RAFT DRAIN")
 
 // ofGroup sets what is otherwise in a cluster of several groups, of what the server asks about the nodes of a group.
 func (s *several) ofGroup(group int, o *server.Replication) {
