@@ -152,9 +152,7 @@ func TestScaleDown(t *testing.T) {
 	}
 	job(remove, removed...)
 	load.end(t, nodes[1])
-	if all := nodes[2].tableOf("RAFT", "NODES"); len(all) != stay {
-		t.Errorf("%v", all)
-	}
+	eventually(t, "another node knows who has gone", func() bool { return len(nodes[2].tableOf("RAFT", "NODES")) == stay })
 	job(drain, "there is nothing to drain")
 	job(remove, "there is nothing to remove")
 
