@@ -110,6 +110,27 @@ namespaces:
 			t.Errorf("%q: %s, in one group %s", words, got, want)
 		}
 	}
+	for i := range 12 { // nothing of these can be denied, so all is given back
+		words := []string{"RL.ENVOY", []string{"each", "all"}[i%2], "2", "1", "a", "a" + strconv.Itoa(i%3), "REFUND", "1", "b", "b" + strconv.Itoa(i%5), "REFUND"}
+		if got, want := line(c.do(words...)), line(of.do(words...)); got != want {
+			t.Errorf("%q: %s, in one group %s", words, got, want)
+		}
+	}
+	refused := 0
+	for i := range 12 {
+		words := []string{"RL.ENVOY", "all", "2", "1", "a", "c" + strconv.Itoa(i), "1", "b", "d" + strconv.Itoa(i), "REFUND"}
+		got := line(c.do(words...))
+		if got[0] == '-' {
+			if refused++; got != "-CROSSSLOT a request that takes and gives back in a domain with all_or_none needs all keys in one slot: give back in another request" {
+				t.Error(got)
+			}
+		} else if want := line(of.do(words...)); got != want {
+			t.Errorf("%q: %s, in one group %s", words, got, want)
+		}
+	}
+	if refused == 0 {
+		t.Error("none is refused")
+	}
 	if ts.crossings.Requests.Load() < 20 {
 		t.Errorf("%d requests had limits in several groups", ts.crossings.Requests.Load())
 	}

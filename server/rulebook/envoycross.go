@@ -10,12 +10,18 @@ import (
 
 // A request whose descriptors have limits in several groups. Each group decides on its own, one after the other, unless the domain takes from all or none.
 
+// errTakesAndGives is the error for what would have to wait for the decisions of all groups before it is given back.
+const errTakesAndGives = "CROSSSLOT a request that takes and gives back in a domain with all_or_none needs all keys in one slot: give back in another request"
+
+// takesTogether reports whether limits are taken from together or not at all. What is only given back cannot be denied.
+func (e *byTree) takesTogether() bool { return e.domain.AllOrNone() && len(e.all.Keys) > 0 }
+
 // Cross implements handler.Crosses.
 func (e *byTree) Cross() (all []handler.Asked, text string) {
-	if e.domain.AllOrNone() {
+	if e.takesTogether() {
 		for i := range e.Matches {
 			if m := &e.Matches[i]; m.Negative && m.Limit != nil {
-				return nil, handler.ErrOneSlot("giving back in a domain with all_or_none")
+				return nil, errTakesAndGives
 			}
 		}
 		return []handler.Asked{{Together: &e.all}}, ""
@@ -46,7 +52,7 @@ func (e *byTree) Crossed(c *call, all []handler.Answered) {
 	next := 0
 	for i := range e.Matches {
 		switch e.left[i] = 0; {
-		case e.domain.AllOrNone():
+		case e.takesTogether():
 			if e.part[i] >= 0 {
 				e.ds[i] = e.all.Decisions[e.part[i]]
 			}
