@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -54,28 +55,34 @@ func (l *leavers) remove() error {
 	return nil
 }
 
+// removeOne returns when the node that is asked lists the other one no more: it may hear of that a moment after the leader.
 func (l *leavers) removeOne(id string) error {
+	removed := false
 	for said := false; ; l.pause() {
-		runs, drained := false, true
+		there, runs, drained := false, false, true
 		err := l.patiently(func(a *client) error {
 			members, _, err := a.members()
 			if err != nil {
 				return err
 			}
-			m, ok := rowOf(members, id)
+			var m row
+			m, there = rowOf(members, id)
 			if m.value("draining").Kind == ':' {
 				drained = m.value("draining").Int == 1
 			}
-			if runs = ok && m.text("state") == "online"; !ok || runs {
+			if runs = m.text("state") == "online"; !there || removed || runs {
 				return nil
 			}
-			return a.askLeader(l.set, "RAFT", "SERVER", "REMOVE", id)
+			err = a.askLeader(l.set, "RAFT", "SERVER", "REMOVE", id)
+			removed = err == nil
+			return err
 		})
 		switch {
-		case err != nil || !runs:
+		case err != nil || !there || removed && l.late():
 			return err
+		case removed:
 		case l.late():
-			return fmt.Errorf("it still runs")
+			return errors.New("it still runs")
 		case !said:
 			undrained := map[bool]string{false: ", and is not drained"}[drained]
 			fmt.Fprintf(l.out, "node %s still runs%s: waiting until it is stopped\n", id, undrained)
