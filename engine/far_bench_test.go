@@ -35,6 +35,7 @@ func BenchmarkFar(b *testing.B) {
 			}
 			b.ReportMetric(float64((threadTime()-clock.from).Nanoseconds())/keys, name)
 		}
+		held, once := Hold{ID: id[:], TTL: 3600e9}, Hold{Once: &Once{ID: id[:], For: 3600e9, Asked: 7}}
 		for _, holds := range []bool{false, true} {
 			e := New(Options{Shards: 256})
 			take := func(at Place, key []byte) error { return e.TakeAt(at, start, key, &l, 5, &d) }
@@ -44,7 +45,7 @@ func BenchmarkFar(b *testing.B) {
 				id[13]++
 				if holds {
 					each("hold"+nth, e.WarmHeld, func(at Place, key []byte) error {
-						return e.HoldAt(at, start, key, &l, 5, &Hold{ID: id[:], TTL: 3600e9}, &d)
+						return e.HoldAt(at, start, key, &l, 5, &held, &d)
 					})
 					var s Settlement
 					each("settle"+nth, e.WarmHeld, func(at Place, key []byte) error {
@@ -52,13 +53,13 @@ func BenchmarkFar(b *testing.B) {
 					})
 				} else {
 					each("once"+nth, e.WarmHeld, func(at Place, key []byte) error {
-						return e.HoldAt(at, start, key, &l, 5, &Hold{Once: &Once{ID: id[:], For: 3600e9, Asked: 7}}, &d)
+						return e.HoldAt(at, start, key, &l, 5, &once, &d)
 					})
 				}
 			}
 			if !holds {
 				each("again", e.WarmHeld, func(at Place, key []byte) error {
-					return e.HoldAt(at, start, key, &l, 5, &Hold{Once: &Once{ID: id[:], For: 3600e9, Asked: 7}}, &d)
+					return e.HoldAt(at, start, key, &l, 5, &once, &d)
 				})
 			}
 			e.Close()
