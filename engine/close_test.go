@@ -101,7 +101,6 @@ func TestCloseWhileOthersAreInside(t *testing.T) {
 					e.Info(start, k)
 					e.Reset(start, key(i%7))
 					e.Warm(keys, places[:])
-					e.WarmHeld(keys, places[:])
 					if g == 0 {
 						e.Sweep(start, 100)
 					}

@@ -44,21 +44,21 @@ func BenchmarkFar(b *testing.B) {
 			for _, nth := range []string{"", "2"} {
 				id[13]++
 				if holds {
-					each("hold"+nth, e.WarmHeld, func(at Place, key []byte) error {
+					each("hold"+nth, e.Warm, func(at Place, key []byte) error {
 						return e.HoldAt(at, start, key, &l, 5, &held, &d)
 					})
 					var s Settlement
-					each("settle"+nth, e.WarmHeld, func(at Place, key []byte) error {
+					each("settle"+nth, e.Warm, func(at Place, key []byte) error {
 						return e.SettleAt(at, start, key, id[:], 3, &s)
 					})
 				} else {
-					each("once"+nth, e.WarmHeld, func(at Place, key []byte) error {
+					each("once"+nth, e.Warm, func(at Place, key []byte) error {
 						return e.HoldAt(at, start, key, &l, 5, &once, &d)
 					})
 				}
 			}
 			if !holds {
-				each("again", e.WarmHeld, func(at Place, key []byte) error {
+				each("again", e.Warm, func(at Place, key []byte) error {
 					return e.HoldAt(at, start, key, &l, 5, &once, &d)
 				})
 			}

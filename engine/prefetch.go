@@ -25,15 +25,9 @@ func (e *Engine) Warm(keys [][]byte, places []Place) {
 	e.warm(keys, places, &b)
 }
 
-// WarmHeld is Warm for requests that are held, settled, or count once.
-func (e *Engine) WarmHeld(keys [][]byte, places []Place) {
-	b := table.Batch{Beside: true}
-	e.warm(keys, places, &b)
-}
-
-// WarmIn is Warm, or WarmHeld, for keys of several engines: of[i] has keys[i].
-func WarmIn(of []*Engine, keys [][]byte, places []Place, held bool) {
-	b := table.Batch{Beside: held}
+// WarmIn is Warm for keys of several engines: of[i] has keys[i].
+func WarmIn(of []*Engine, keys [][]byte, places []Place) {
+	var b table.Batch
 	for len(keys) > 0 {
 		n := min(len(keys), table.BatchSize)
 		for i, key := range keys[:n] {

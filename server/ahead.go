@@ -34,7 +34,6 @@ type ahead struct {
 	kept   request.Plan            // that of a command that was taken out again, if last is
 	last   *request.Plan           // of the session's remembered command, if that is the last with a plan
 	shaped bool                    // there are commands of the session's remembered shape
-	held   bool                    // there are commands with ids
 }
 
 // shaped stands in place of the end of a command's words, if the command has the shape of the session's remembered one.
@@ -72,7 +71,6 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	if s.forms != nil && !s.limited {
 		if cmd, key := s.forms.find(s, keyMost, p); cmd != nil {
 			a.add(cmd, p, key)
-			a.held = true
 			return nil, nil, true
 		}
 	}
@@ -140,19 +138,14 @@ func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 // warm prefetches what the queued commands need.
 func (a *ahead) warm(s *session) {
 	if !s.srv.several() {
-		e := s.call.Group.Engine.Load()
-		if a.held {
-			e.WarmHeld(a.keys[:a.n], a.places[:])
-		} else {
-			e.Warm(a.keys[:a.n], a.places[:])
-		}
+		s.call.Group.Engine.Load().Warm(a.keys[:a.n], a.places[:])
 		return
 	}
 	var of [aheadMost]*engine.Engine
 	for i, g := range a.groups[:a.n] {
 		of[i] = g.Engine.Load()
 	}
-	engine.WarmIn(of[:a.n], a.keys[:a.n], a.places[:], a.held)
+	engine.WarmIn(of[:a.n], a.keys[:a.n], a.places[:])
 }
 
 // add queues a command that has been read. Its words are valid as long as the reader's buffer.
@@ -261,7 +254,7 @@ func (a *ahead) empty() {
 	if cap(a.words) > aheadWords {
 		a.words = nil
 	}
-	a.n, a.words, a.last, a.shaped, a.held = 0, a.words[:0], nil, false, false
+	a.n, a.words, a.last, a.shaped = 0, a.words[:0], nil, false
 }
 
 // lendQueue returns a queue for one batch.

@@ -14,9 +14,6 @@ const BatchSize = 64
 // memory that is being changed; at worst it then fetches something else. It reads
 // only spans, which stay mapped as long as the arena is in use. It may be used again after Fetch.
 type Batch struct {
-	// Beside is set if Fetch is to fetch what is beside the keys as well, in their records, and where a longer record would be written.
-	Beside bool
-
 	n      int
 	hashes [BatchSize]uint64
 	sizes  [BatchSize]uint32
@@ -51,32 +48,9 @@ func (b *Batch) Fetch() {
 		}
 	}
 	prefetch(&b.lines, b.n)
-	if b.Beside {
-		b.fetchBeside()
-	} else {
-		prefetch(&b.ends, b.n)
-	}
+	prefetch(&b.ends, b.n)
 	b.n = 0
 }
-
-// fetchBeside prefetches the lines behind the first of the keys' records, and where records that grow are written anew: what is known of one
-// id takes about two lines. Of a new place, most of the time goes into the translation of its address.
-func (b *Batch) fetchBeside() {
-	const last = spanSize - 2*cacheLine
-	for i, g := range b.segs[:b.n] {
-		if b.lines[i] != nil {
-			off := uint32(uintptr(b.lines[i]) - uintptr(g.base))
-			b.ends[i], b.lines[i] = g.at(min(off+cacheLine, last)), g.at(min(uint32(g.topLately()), last))
-		}
-	}
-	prefetchTwo(&b.ends, b.n)
-	prefetchTwo(&b.lines, b.n)
-}
-
-// topLately returns the end of the last record, or where it was a moment ago: the segment need not be locked.
-//
-//go:norace
-func (g *segment) topLately() int { return g.top }
 
 // guess returns the offset of the first record that may have hash h, or 0.
 func (ln *line) guess(h uint64) uint32 {

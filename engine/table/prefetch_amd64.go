@@ -6,8 +6,3 @@ import "unsafe"
 //
 //go:noescape
 func prefetch(at *[BatchSize]unsafe.Pointer, n int)
-
-// prefetchTwo is prefetch for the lines at the addresses and for those behind them.
-//
-//go:noescape
-func prefetchTwo(at *[BatchSize]unsafe.Pointer, n int)

@@ -16,21 +16,3 @@ next:
 
 done:
 	RET
-
-// func prefetchTwo(at *[BatchSize]unsafe.Pointer, n int)
-TEXT ·prefetchTwo(SB), NOSPLIT, $0-16
-	MOVQ at+0(FP), SI
-	MOVQ n+8(FP), CX
-	LEAQ (SI)(CX*8), DI
-
-next:
-	CMPQ SI, DI
-	JEQ  done
-	MOVQ (SI), AX
-	PREFETCHT0 (AX)
-	PREFETCHT0 64(AX)
-	ADDQ $8, SI
-	JMP  next
-
-done:
-	RET

@@ -16,14 +16,3 @@ func prefetch(at *[BatchSize]unsafe.Pointer, n int) {
 		}
 	}
 }
-
-// prefetchTwo is prefetch for the lines at the addresses and for those behind them.
-func prefetchTwo(at *[BatchSize]unsafe.Pointer, n int) {
-	prefetch(at, n)
-	for i, p := range at[:n] {
-		if p != nil {
-			at[i] = unsafe.Add(p, cacheLine)
-		}
-	}
-	prefetch(at, n)
-}
