@@ -1,6 +1,9 @@
 package server
 
 import (
+	"bytes"
+	"cmp"
+	"slices"
 	"time"
 
 	"limitdb/resp"
@@ -176,4 +179,118 @@ func goodTimeout(c *call, arg []byte) bool {
 		return true
 	}
 	return false
+}
+
+// What WAIT asks about, if replies do not wait.
+
+// mayBeLost reports whether some of what the client has been told may be lost: its group has another turn than the one in now, or there is none; or the
+// node that has told it can no longer be asked. With one group, that is any node but the one that leads now.
+func mayBeLost(s *session, now []group.Share) bool {
+	if told := s.unsure.of; told != nil {
+		for _, t := range told.Tells {
+			if !slices.Contains(now, t) {
+				return true
+			}
+		}
+	}
+	f := s.fwd
+	if f == nil || !s.srv.group.Keeper.AckLeader.Load() {
+		return false
+	}
+	link := s.call.group.Uplink(s.conn.Loop())
+	for _, l := range f.legs {
+		if l.look(); !s.srv.several() && l.unsure && (now != nil || l.link != link) {
+			return true
+		}
+		f.misses(l)
+	}
+	return f.lost
+}
+
+// confirmed begins anew, when the client has been told what has become of it.
+func confirmed(s *session) {
+	if s.unsure.of = nil; s.fwd != nil {
+		s.fwd.lost = false
+		for _, l := range s.fwd.legs {
+			l.unsure = false
+		}
+	}
+}
+
+// confirming is a WAIT that other nodes wait for as well: each that has told the client of its groups is asked in the stream in which it has, since its
+// session there knows in which turns that was.
+type confirming struct {
+	legs []*leg       // those that have not answered
+	err  error        // of those that have
+	done chan<- error // gets it, once; then nil
+	here pending      // what this node waits for
+}
+
+// asks asks the other nodes that have told the client anything. It returns nil if there are none.
+func asks(f *forwarding, args [][]byte) (w *confirming) {
+	if f == nil || !f.s.srv.several() {
+		return nil
+	}
+	for _, l := range f.legs {
+		if l.stream == nil || !l.unsure {
+			continue
+		}
+		if w == nil {
+			w = &confirming{}
+		}
+		if w.legs = append(w.legs, l); !l.stream.Send(resp.AppendCommand(nil, args...)) {
+			l.close()
+		}
+	}
+	return w
+}
+
+// resume implements pending.
+func (w *confirming) resume(s *session) bool {
+	w.legs = slices.DeleteFunc(w.legs, func(l *leg) bool { return w.answered(s, l) })
+	if len(w.legs) == 0 && w.done != nil {
+		w.done <- w.err
+		w.done = nil
+	}
+	if s.pending = w.here; !w.here.resume(s) {
+		s.pending = w
+		return false
+	}
+	for _, l := range w.legs { // it came too late
+		l.owes++
+		l.part = l.part[:0]
+	}
+	return true
+}
+
+// answered reports whether a node has answered, or never will.
+func (w *confirming) answered(s *session, l *leg) bool {
+	if l.stream != nil {
+		in, ended, _ := l.in.Take()
+		in, ok := l.skip(in)
+		n, whole, err := 0, false, error(nil)
+		if len(in) > 0 {
+			n, whole, err = l.scan.Scan(in)
+			l.part = append(l.part, in[:n]...)
+		}
+		switch ok = ok && err == nil && n == len(in); {
+		case ok && whole && l.part[0] == ':':
+			if bytes.HasSuffix(l.part, []byte(notYet)) {
+				w.err = cmp.Or(w.err, errLate)
+			}
+			l.part = l.part[:0]
+			return true
+		case ok && whole: // it may be lost
+			w.err = errUnknown
+			l.part = l.part[:0]
+			return true
+		case ok && !whole && !ended:
+			return false
+		}
+		l.close()
+	}
+	if l.part = l.part[:0]; s.srv.group.Keeper.AckLeader.Load() {
+		w.err = errUnknown
+	}
+	return true
 }

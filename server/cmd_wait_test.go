@@ -96,6 +96,11 @@ func TestWaitIsAnsweredLate(t *testing.T) {
 			t.Fatalf("%d: %s, want %s", i, got, want)
 		}
 	}
+	for range 20 { // of which some answers come after this node's
+		if got := c.send("WAIT 1 1\r\n", 1)[0]; got != "0" {
+			t.Fatal(got)
+		}
+	}
 	c.s.Data([]byte("WAIT 1 0\r\n"))
 	c.until(p.owes)
 	for c.s.pending != nil {

@@ -224,3 +224,15 @@ func (in *input) setLimits(srv *Server, authed bool) {
 		Bulk:     int(set.ProtoMaxBulkLen.Get()), Query: int(set.ClientQueryBufferLimit.Get()),
 	}
 }
+
+// portrait describes the client for the leader.
+func portrait(s *session) *uplink.Client {
+	remote, local := s.conn.RemoteAddr(), s.conn.LocalAddr()
+	c := &uplink.Client{TLS: s.conn.TLS(), RESP3: s.call.Proto == resp.RESP3, Name: s.pub.Name.String(), User: s.pub.UserName()}
+	if c.Unix = clients.IsUnix(local); c.Unix {
+		c.Remote, c.Local = local.String(), local.String()
+	} else {
+		c.Remote, c.Local = clients.AddrText(remote, local), clients.AddrText(local, local)
+	}
+	return c
+}
