@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -125,7 +126,7 @@ func (l *logBuffer) String() string {
 type proc struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	log  *logBuffer
+	log  *os.File      // the process writes it itself, so that it has said all before it answers
 	done chan struct{} // closed when the process has ended
 	// gone: the test has ended the process itself.
 	gone bool
@@ -195,7 +196,7 @@ func launch(t *testing.T, o options, dir string, args []string) *proc {
 	t.Helper()
 	port, httpPort := freePort(t), freePort(t)
 	p := &proc{
-		t: t, log: &logBuffer{}, done: make(chan struct{}), Dir: dir,
+		t: t, log: newLog(t), done: make(chan struct{}), Dir: dir,
 		Addr: "127.0.0.1:" + port, HTTPAddr: "127.0.0.1:" + httpPort,
 	}
 	line := append(append([]string{}, o.wrap...), o.bin)
@@ -295,7 +296,26 @@ func (p *proc) Port() string {
 func (p *proc) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
 
 // Log returns what the process has printed.
-func (p *proc) Log() string { return p.log.String() }
+func (p *proc) Log() string {
+	b, err := io.ReadAll(io.NewSectionReader(p.log, 0, math.MaxInt64))
+	if err != nil {
+		p.t.Error(err)
+	}
+	return string(b)
+}
+
+// newLog returns a file for what a process prints, which no directory has.
+func newLog(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp(builds.dir, "log-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
 
 // Signal sends sig to the process.
 func (p *proc) Signal(sig os.Signal) {

@@ -3,6 +3,7 @@ package group
 import (
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,13 +13,13 @@ import (
 type beating struct {
 	beat Beat
 	all  []*Seat
-	due  []bool // told to drain
+	due  []atomic.Bool // told to drain
 }
 
 func newBeating(n int) *beating {
-	b, began := &beating{due: make([]bool, n)}, time.Now()
+	b, began := &beating{due: make([]atomic.Bool, n)}, time.Now()
 	for i := range n {
-		b.all = append(b.all, NewSeat(&b.beat, func() int64 { return int64(time.Since(began)) }, func() { b.due[i] = true }))
+		b.all = append(b.all, NewSeat(&b.beat, func() int64 { return int64(time.Since(began)) }, func() { b.due[i].Store(true) }))
 	}
 	return b
 }
@@ -27,8 +28,7 @@ func newBeating(n int) *beating {
 func (b *beating) told() (told []int) {
 	synctest.Wait()
 	for i, s := range b.all {
-		if b.due[i] {
-			b.due[i] = false
+		if b.due[i].Swap(false) {
 			s.Begins()
 			told = append(told, i)
 		}
