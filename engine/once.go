@@ -45,7 +45,7 @@ func (o *Once) made(e *hold.Entry) bool {
 	return e.Status == hold.Once && len(e.Limit) == 8 && binary.LittleEndian.Uint64(e.Limit) == o.Asked
 }
 
-// grantedBefore makes *d, which says what is left, the decision on a request that was granted before, of which e is the entry.
+// grantedBefore turns a peek's decision, *d, into the decision on a request that was granted before. e is the request's entry.
 func grantedBefore(e *hold.Entry, now int64, d *limit.Decision) {
 	if d.Limited, d.Wait = false, limit.Never; e.Back > now {
 		d.Wait = e.Back - now
