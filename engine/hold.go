@@ -252,10 +252,15 @@ func again(t *Txn, e *hold.Entry, h *Hold, l *limit.Limit, cost int64) error {
 		return ErrOnce
 	case e.Status == hold.Cancelled && e.Amount == cancelledFirst:
 		return ErrCancelled
-	case !e.Live(t.now) || e.Rest != h.TTL || e.Amount != cost || h.Returns != (e.Status == hold.Returning) || l != nil && string(e.Limit) != string(t.packed):
+	case !h.made(e, t.now, cost) || l != nil && string(e.Limit) != string(t.packed):
 		return ErrHeld
 	}
 	return nil
+}
+
+// made reports whether an entry is that of the same hold, if the limit is the same, and is live.
+func (h *Hold) made(e *hold.Entry, now, cost int64) bool {
+	return e.Live(now) && e.Rest == h.TTL && e.Amount == cost && h.Returns == (e.Status == hold.Returning)
 }
 
 // grantAgain makes *d the answer to a request that is granted again.

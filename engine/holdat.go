@@ -7,7 +7,7 @@ import (
 )
 
 // The short way of a hold, of its settlement, and of a request that counts once: a key and the record beside it change
-// under one lock, as TakeAt changes a key. Whatever is rare is left to a step, which does the same: a hold whose id is known already, a request
+// under one lock, as TakeAt changes a key. Whatever is rare is left to a step, which does the same: an id that another request has used, a request
 // that others wait for, a block, an estimate that is to go back first, a set that is full, a state or a box that has no room.
 //
 // The key is stored first. If there is no room for the record beside it, the key gets back what it had, and the step, which can make
@@ -128,13 +128,13 @@ func (p *couple) open(l *limit.Limit) (err error) {
 // holdIn is HoldAt in the key's shard, which is locked. The error errBehind leaves the decision to a step.
 func holdIn(s *shard, now int64, h uint64, key []byte, l *limit.Limit, cost int64, r *Hold, d *limit.Decision, e *core) error {
 	id, o := r.ID, r.Once
-	if o != nil {
+	if r.Again = false; o != nil {
 		o.Again, id = false, o.ID
 	}
 	var p couple
 	known, err := p.find(s, now, h, key, id)
-	if known && o != nil && o.made(&p.known) {
-		return p.again(l, o, d)
+	if known && p.isAgain(l, cost, r) {
+		return p.again(l, r, d)
 	}
 	if known || err != nil {
 		return errBehind
@@ -172,17 +172,28 @@ func holdIn(s *shard, now int64, h uint64, key []byte, l *limit.Limit, cost int6
 	return nil
 }
 
-// again answers a request that was granted before, and counts once.
-func (p *couple) again(l *limit.Limit, o *Once, d *limit.Decision) error {
+// isAgain reports whether a request whose id is known was granted before, and is the same.
+func (p *couple) isAgain(l *limit.Limit, cost int64, r *Hold) bool {
+	if r.Once != nil {
+		return r.Once.made(&p.known)
+	}
+	return r.made(&p.known, p.now, cost) && string(p.known.Limit) == string(p.s.short.askedOf(l, nil))
+}
+
+// again answers a request that was granted before: it takes nothing.
+func (p *couple) again(l *limit.Limit, r *Hold, d *limit.Decision) error {
 	if err := p.open(l); err != nil {
 		return err
 	}
 	if err := limit.Peek(l, p.state, p.now, 0, d); err != nil {
 		return err
 	}
+	if p.s.allowed++; r.Once == nil {
+		d.Limited, d.Wait, r.Again = false, limit.Never, true
+		return nil
+	}
 	grantedBefore(&p.known, p.now, d)
-	o.Again = true
-	p.s.allowed++
+	r.Once.Again = true
 	p.s.held[onceRepeated]++
 	return nil
 }

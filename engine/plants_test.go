@@ -51,6 +51,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"another-request-granted-by-its-id", "once.go", " && binary.LittleEndian.Uint64(e.Limit) == o.Asked", "", "TestOnceModel"},
 		{"turn-forgotten-when-asked-again", "once.go", "e.Back > now {", "e.Back > now+1<<62 {", "TestOnceModel"},
 		{"repetition-not-counted-by-the-short-way", "holdat.go", "	p.s.held[onceRepeated]++\n", "", "TestShortWayCountsRepetitions"},
+		{"another-hold-granted-again-by-the-short-way", "holdat.go", " && string(p.known.Limit) == string(p.s.short.askedOf(l, nil))", "", "TestShortWayGrantsAHoldAgain"},
+		{"hold-granted-again-when-it-is-over", "hold.go", "return e.Live(now) && e.Rest", "return e.Rest", "TestShortWayGrantsAHoldAgain"},
 		{"settled-twice-by-the-short-way", "holdat.go", " || p.known.Settled()", "", "TestHoldsModel"},
 		{"due-return-passed-by-the-short-way", "holdat.go", "		if set.Due(p.now) {\n			return false, errBehind\n		}\n", "", "TestShortWayGivesBackFirst"},
 		{"short-way-without-its-splices", "holdat.go", "c.splices = appendSplices(c.splices[:0], w)", "c.splices = c.splices[:0]", "TestHoldsModel"},
