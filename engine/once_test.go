@@ -389,7 +389,7 @@ func TestOnceWhenMemoryIsUsedUp(t *testing.T) {
 		return o, err
 	}
 	granted, refused := map[int]bool{}, 0
-	for i := range 6_000 {
+	for i := range 8_000 {
 		switch _, err := ask(i); {
 		case err == nil:
 			granted[i] = true

@@ -29,16 +29,29 @@ func (s Set) compact() bool { return len(s) > formAt && s[formAt]&isCompact != 0
 // compactHead returns the size of what comes before the entries.
 func compactHead(s Set) int { return formAt + 1 + 4*int(s[formAt]&hasVoid) }
 
-// sizeAt returns the size of the entry at an offset, of which entrySize bytes are there.
+// sizeAt returns the size of the entry at an offset, of which leastEntry bytes are there. It is more than what is there of one that is damaged.
 func sizeAt(s Set, at int) int {
-	b := s[at : at+entrySize : at+entrySize]
+	b := s[at:]
+	if b[statusAt] == brief {
+		return leastEntry + int(b[idAt])
+	}
+	if len(b) < entrySize {
+		return entrySize
+	}
 	return entrySize + int(b[idAt]) + int(b[limitLenAt])
 }
 
 // forgottenAt is Forgotten of that entry.
 func forgottenAt(s Set, at int) int64 {
-	b := s[at : at+entrySize : at+entrySize]
-	until, rest := int64(binary.LittleEndian.Uint64(b[untilAt:])), int64(binary.LittleEndian.Uint64(b[restAt:]))<<16>>16
+	b := s[at:]
+	until := int64(binary.LittleEndian.Uint64(b[untilAt:]))
+	if b[statusAt] == brief {
+		return until
+	}
+	if len(b) < entrySize {
+		return never
+	}
+	rest := int64(binary.LittleEndian.Uint64(b[restAt:])) << 16 >> 16
 	forgotten := until + rest
 	if rest > 0 && forgotten < until {
 		forgotten = math.MaxInt64
@@ -51,8 +64,11 @@ func forgottenAt(s Set, at int) int64 {
 
 // findCompact finds an id, known or not.
 func findCompact(s Set, id []byte, e *Entry) (ok bool) {
-	for at := compactHead(s); len(s)-at >= entrySize; at += sizeAt(s, at) {
+	for at := compactHead(s); len(s)-at >= leastEntry; at += sizeAt(s, at) {
 		from := at + entrySize
+		if s[at] == brief {
+			from = at + briefSize
+		}
 		if to := from + len(id); int(s[at+idAt]) == len(id) && to <= len(s) && string(s[from:to]) == string(id) {
 			return s.read(at, e) > 0
 		}
@@ -63,7 +79,7 @@ func findCompact(s Set, id []byte, e *Entry) (ok bool) {
 // addCompact is Add for a compact set in which no entry is to be dropped. It reports whether there is one.
 func addCompact(s Set, w *Edit, now int64, e *Entry) bool {
 	n, at, expires := 0, compactHead(s), e.Forgotten()
-	for ; len(s)-at >= entrySize; at += sizeAt(s, at) {
+	for ; len(s)-at >= leastEntry; at += sizeAt(s, at) {
 		over := forgottenAt(s, at)
 		if n++; over <= now {
 			return false
@@ -88,7 +104,7 @@ func changeCompact(s Set, w *Edit, e *Entry) {
 	b[e.at+statusAt] = byte(e.Status)
 	putNumbers(b[e.at:], e)
 	expires := int64(never)
-	for at := compactHead(b); len(b)-at >= entrySize; at += sizeAt(b, at) {
+	for at := compactHead(b); len(b)-at >= leastEntry; at += sizeAt(b, at) {
 		expires = max(expires, forgottenAt(b, at))
 	}
 	begin(b, expires, s)

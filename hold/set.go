@@ -34,6 +34,15 @@ import (
 //	│ status │ id     │ until │ rest │ back │ amount │ limit  │ id │ limit │
 //	│        │ length │       │      │      │        │ length │    │       │
 //	└────────┴────────┴───────┴──────┴──────┴────────┴────────┴────┴───────┘
+//
+// Nearly every entry of Once says nothing but this, and then it is brief: its status is 0x85, the amount is below 256, rest and
+// back are 0, and the limit has 8 bytes.
+//
+//	0        1        2       10       11   11+id
+//	┌────────┬────────┬───────┬────────┬────┬───────┐
+//	│ status │ id     │ until │ amount │ id │ limit │
+//	│        │ length │       │        │    │ 8     │
+//	└────────┴────────┴───────┴────────┴────┴───────┘
 type Set []byte
 
 // Status is what has become of a hold.
@@ -122,6 +131,11 @@ const (
 	entrySize                                                        = 33
 	formAt, countAt, liveAt, queuedAt, logAt, roomAt, voidAt, seedAt = 12, 13, 17, 21, 25, 26, 30, 38
 	statusAt, idAt, untilAt, restAt, backAt, amountAt, limitLenAt    = 0, 1, 2, 10, 16, 24, 32
+
+	brief                = 0x80 | byte(Once) // the status of a brief entry
+	briefAmountAt        = 10
+	briefSize, briefOnly = 11, 8                 // of a brief entry without its id and limit, and of the limit
+	leastEntry           = briefSize + briefOnly // bytes of the shortest entry
 )
 
 // Valid reports whether the set is one that can be read: its parts lie within it. The entries are looked at
@@ -182,10 +196,23 @@ func (s Set) hash(id []byte) uint64 { return xxh3.HashSeed(id, binary.LittleEndi
 
 // read reads the entry at an offset; its size is 0 if there is none.
 func (s Set) read(at int, e *Entry) (size int) {
-	if at < headSize || len(s)-at < entrySize {
+	if at < headSize || len(s)-at < leastEntry {
 		return 0
 	}
 	b := s[at:]
+	if b[statusAt] == brief {
+		id := briefSize + int(b[idAt])
+		if size = id + briefOnly; len(b) < size || b[idAt] > MaxID {
+			return 0
+		}
+		*e = Entry{
+			ID: b[briefSize:id:id], Limit: b[id:size:size], Status: Once, Until: int64(binary.LittleEndian.Uint64(b[untilAt:])), Amount: int64(b[briefAmountAt]), at: at,
+		}
+		return size
+	}
+	if len(b) < entrySize {
+		return 0
+	}
 	size = entrySize + int(b[idAt]) + int(b[limitLenAt])
 	if len(b) < size || Status(b[statusAt]) >= statuses || b[idAt] > MaxID {
 		return 0
@@ -200,6 +227,11 @@ func (s Set) read(at int, e *Entry) (size int) {
 
 // appendEntry appends an entry to b.
 func appendEntry(b []byte, e *Entry) []byte {
+	if e.Status == Once && e.Back|e.Rest == 0 && uint64(e.Amount) < 1<<8 && len(e.Limit) == briefOnly {
+		b = append(b, brief, byte(len(e.ID)))
+		b = append(binary.LittleEndian.AppendUint64(b, uint64(e.Until)), byte(e.Amount))
+		return append(append(b, e.ID...), e.Limit...)
+	}
 	b = append(b, byte(e.Status), byte(len(e.ID)))
 	b = binary.LittleEndian.AppendUint64(b, uint64(e.Until))
 	b = binary.LittleEndian.AppendUint32(b, uint32(e.Rest))
@@ -234,7 +266,7 @@ func (w *walk) next(e *Entry) bool {
 
 // nextKnown finds the next entry that is known at now, and reads it unless e is nil.
 func (w *walk) nextKnown(now int64, e *Entry) bool {
-	for len(w.s)-w.at >= entrySize {
+	for len(w.s)-w.at >= leastEntry {
 		at := w.at
 		w.size, w.status = sizeAt(w.s, at), Status(w.s[at+statusAt])
 		w.at += w.size

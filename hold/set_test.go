@@ -123,7 +123,7 @@ func testSeed() uint64 {
 func TestSetModel(t *testing.T) {
 	seed := testSeed()
 	var seen [statuses]int
-	wholes, edits, ends := 0, 0, 0
+	wholes, edits, ends, briefs := 0, 0, 0, 0
 	for round := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, round))
 		ids := []int{1, 2, few - 1, few, few + 1, 28, 29, 56, 57, 300}[r.IntN(10)]
@@ -176,7 +176,12 @@ func TestSetModel(t *testing.T) {
 				case 0:
 					e.Status = Cancelled
 				case 1, 2:
-					e.Status, e.Rest = Once, 0
+					if e.Status, e.Rest = Once, 0; r.IntN(4) > 0 { // nearly brief
+						e.Back, e.Amount, e.Limit = int64(max(0, r.IntN(5)-3)), r.Int64N(1<<8+2)-1, []byte("12345678"[:8-r.IntN(5)/4])
+						if e.Back == 0 && e.Amount >= 0 && e.Amount < 1<<8 && len(e.Limit) == 8 {
+							briefs++
+						}
+					}
 				}
 				if r.IntN(2) == 0 {
 					e.Place(&none)
@@ -209,8 +214,8 @@ func TestSetModel(t *testing.T) {
 			m.same(t, s, now)
 		}
 	}
-	if wholes < 1000 || edits < 1000 || ends < 1000 || min(seen[Kept], seen[Returning], seen[Committed], seen[Cancelled], seen[Once]) < 1000 {
-		t.Errorf("%d written anew, %d edits, %d ends, %v", wholes, edits, ends, seen)
+	if wholes < 1000 || edits < 1000 || ends < 1000 || min(briefs, seen[Kept], seen[Returning], seen[Committed], seen[Cancelled], seen[Once]) < 1000 {
+		t.Errorf("%d written anew, %d edits, %d ends, %d brief, %v", wholes, edits, ends, briefs, seen)
 	}
 }
 
@@ -325,13 +330,23 @@ func FuzzSet(f *testing.F) {
 		s = w.apply(f, s)
 		f.Add([]byte(s), int64(i), []byte("3"))
 	}
+	for i := range few + 4 {
+		e := Entry{ID: fmt.Appendf(nil, "o%d", i), Status: Once, Until: 9, Amount: 9, Limit: []byte("12345678")}
+		if err := s.Add(&w, 1, &e, 7); err != nil {
+			f.Fatal(err)
+		}
+		s = w.apply(f, s)
+		f.Add([]byte(s), int64(i), []byte("o3"))
+	}
 	f.Fuzz(func(t *testing.T, b []byte, now int64, id []byte) {
 		s := Set(b)
 		s.Check()
 		id = id[:min(len(id), MaxID)]
 		var e Entry
 		var w Edit
-		if s.Find(now, id, &e) {
+		if known := s.Find(now, id, &e); known && e.Status == Once {
+			_ = e.Forgotten()
+		} else if known {
 			e.Status = Committed
 			s.Change(&w, now, &e)
 			w.apply(t, s)
@@ -380,11 +395,15 @@ func TestLiveIsNeverTooFew(t *testing.T) {
 
 // TestCheck checks that a set whose entries do not fill it is found.
 func TestCheck(t *testing.T) {
-	for _, n := range []int{1, few, few + 1} {
+	for i, n := range []int{1, few, few + 1, 1, few, few + 1} {
+		once := i > 2
 		var s Set
 		var w Edit
 		for i := range n {
 			e := Entry{ID: fmt.Appendf(nil, "%d", i), Until: 1e18, Rest: 1e9, Back: 1e18 + 7, Limit: []byte("limit")}
+			if once {
+				e = Entry{ID: e.ID, Status: Once, Until: 1e18, Limit: []byte("12345678")}
+			}
 			if err := s.Add(&w, 1, &e, 7); err != nil {
 				t.Fatal(err)
 			}
