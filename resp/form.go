@@ -59,7 +59,7 @@ func (r *Reader) Form(f *Form, holes ...int) bool {
 // NextIn reads the next command if it has the form f and lies whole in the buffer, its key has at most most bytes and does not begin
 // with a zero byte. Then it returns true, and Open what the form leaves open. Otherwise Next returns the command.
 func (r *Reader) NextIn(f *Form, most int) bool {
-	if f.open == 0 || f.args > r.Limits.Args || f.bulk > r.Limits.Bulk {
+	if f.open == 0 || r.at.left|r.at.scanned != 0 || f.args > r.Limits.Args || f.bulk > r.Limits.Bulk {
 		return false
 	}
 	b, at := r.buf[r.start:], 0

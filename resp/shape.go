@@ -67,8 +67,8 @@ func (r *Reader) NextOf(s *Shape, most int) (key []byte) {
 	if head == 0 || len(b) < head+len(s.tail)+len("$0\r\n\r\n") || string(b[:head]) != string(s.head) {
 		return nil
 	}
-	// step has not begun this command, since it lies whole in the buffer.
-	if len(s.args) > r.Limits.Args || s.bulk > r.Limits.Bulk {
+	// If step has begun this command, of which the rest has come since, it goes on.
+	if r.at.left|r.at.scanned != 0 || len(s.args) > r.Limits.Args || s.bulk > r.Limits.Bulk {
 		return nil
 	}
 	key, end := argument(b, head)
