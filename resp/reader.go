@@ -209,6 +209,10 @@ func (r *Reader) Buffered() int { return len(r.buf) - r.start + len(r.rest) }
 // Size returns the number of bytes of the command that Next has returned last.
 func (r *Reader) Size() int { return r.size }
 
+// Last returns the bytes of the command that Next or NextOf has returned last, valid until Keep or Feed. If they do not begin
+// with *, the command is inline.
+func (r *Reader) Last() []byte { return r.buf[r.start-r.size : r.start] }
+
 // Memory returns the number of bytes allocated for the reader's own buffer and its slice of arguments.
 func (r *Reader) Memory() int { return cap(r.own) + 24*cap(r.args) }
 

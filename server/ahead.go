@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"limitdb/engine"
+	"limitdb/groups"
 	"limitdb/resp"
 	"limitdb/server/group"
 	"limitdb/server/handler"
@@ -28,6 +29,9 @@ type ahead struct {
 	ends   [aheadMost]int           // where the words of the commands without a plan end in words, or shaped
 	left   [aheadMost]int           // bytes of the input behind the commands without a plan
 	before [aheadMost]int           // with several groups: bytes of the input before the commands
+	placed int                      // the first of them have places in the session's round, because commands behind them are in it
+	of     uint64                   // with several groups: a bit for each of those of the commands
+	end    int                      // with several groups: bytes of the input behind the last command
 	words  [][]byte
 
 	made   [aheadMost]request.Plan // room for the plans
@@ -109,15 +113,19 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	return nil, nil, true
 }
 
-// nextHere is next with several groups: a command on a key of a group that this node does not lead is not queued.
+// nextHere is next with several groups: a command on a key of a group that this node does not lead is not queued. If nothing but that has to be
+// found out about it, it is in the session's round then.
 func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 	before, words := s.rd.Buffered(), len(a.words)
 	if args, err, ok = a.next(s); !ok {
 		return args, err, false
 	}
 	last := a.n - 1
-	if g := s.srv.groupOf(a.keys[last]); g.Special.Load()&specialFollowing == 0 && g.Since.Load() <= s.call.Began && s.fwd.legOf(g) == nil {
-		a.groups[last], a.before[last] = g, before
+	n := groups.Of(resp.Slot(a.keys[last]), len(s.srv.keyed))
+	g, follows := s.srv.every[n], false
+	if follows = g.Special.Load()&specialFollowing != 0; !follows && g.Since.Load() <= s.call.Began && s.fwd.legOf(g) == nil {
+		a.groups[last], a.before[last], a.end = g, before, s.rd.Buffered()
+		a.of |= 1 << (n - 1)
 		return nil, nil, true
 	}
 	a.n, a.words = last, a.words[:words]
@@ -130,9 +138,73 @@ func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 		a.kept = *a.last
 		a.last = &a.kept
 	}
+	if follows && a.of>>(n-1)&1 == 0 && a.sends(s, a.cmds[last], g) {
+		return nil, nil, true
+	}
 	s.rd.Unread(before - s.rd.Buffered())
 	args, err = s.rd.Next()
 	return args, err, false
+}
+
+// sends adds the command that was read last to the session's round, as collect would, and reports whether it did. Another node leads its group, of which no
+// command is in the queue. So those in the queue may run later.
+func (a *ahead) sends(s *session, cmd *command, g *group.Group) bool {
+	if s.far != nil || !cmd.Leads() || cmd.Group == "scripting" || s.readOnly && cmd.Flags&spec.StaleRead != 0 || s.redirected() {
+		return false
+	}
+	link, b, f := g.Uplink(s.conn.Loop()), s.rd.Last(), s.forwarding()
+	if link == nil || b[0] != '*' || len(b) > batchBytes || f.muted || f.gaveUp || f.strays(g, link) {
+		return false
+	}
+	f.opens()
+	a.place(f)
+	l := f.legTo(link)
+	l.batch = append(l.batch, b...)
+	f.add(l, g)
+	if a.end = s.rd.Buffered(); &cmd.Command != s.pub.LastCmd.Load() {
+		s.pub.LastCmd.Store(&cmd.Command)
+	}
+	if f.full() {
+		if a.n > 0 {
+			a.run(s, true)
+		}
+		if s.pending == nil {
+			f.depart()
+		}
+	}
+	return true
+}
+
+// place gives the queued commands their places in the round, before what comes behind them gets one.
+func (a *ahead) place(f *forwarding) {
+	if a.placed == a.n {
+		return
+	}
+	h := f.besides()
+	for ; a.placed < a.n; a.placed++ {
+		h.slots = append(h.slots, f.place())
+	}
+}
+
+// leave ends the turn of a queue whose commands have places: those from the first on that have not run go into the round's rest, which runs when the round is
+// over.
+func (a *ahead) leave(s *session, first int) {
+	f := s.fwd
+	h := f.here
+	if first < a.n {
+		s.rd.Unread(a.before[first] - s.rd.Buffered())
+		for i := first; s.rd.Buffered() > a.end; {
+			before := s.rd.Buffered()
+			args, _ := s.rd.Next()
+			if i < a.n && before == a.before[i] {
+				h.left = append(h.left, unbegun{h.slots[h.sent+i-first], a.groups[i], resp.AppendCommand(nil, args...)})
+				i++
+			}
+		}
+		h.slots = h.slots[:h.sent]
+	}
+	s.rd.Unread(a.end - s.rd.Buffered()) // what was read behind the queue
+	f.depart()
 }
 
 // warm prefetches what the queued commands need.
@@ -189,13 +261,16 @@ func (c *command) keyAhead(s *session, args [][]byte) int {
 
 // run runs the queued commands in order. If the session's turn is over before the last, and back is set, it puts
 // the rest of the input back into the reader, with what was read since, and returns true. It does so as well if the node no longer leads a command's group:
-// that command then runs by itself, wherever the group is led.
+// that command then runs by itself, wherever the group is led. If commands that came later are in the session's round, the rest is part of that.
 func (a *ahead) run(s *session, back bool) (over bool) {
 	warm := a.n >= aheadFew
 	if warm {
 		a.warm(s)
 	}
-	ran, start, several, gone := 0, 0, s.srv.several(), false
+	ran, start, several, gone, placed := 0, 0, s.srv.several(), false, a.placed > 0
+	if placed {
+		a.place(s.fwd)
+	}
 	for ; ran < a.n && s.life.Open() && !over; ran++ {
 		if several {
 			s.call.Groups = nil                                         // of an earlier command
@@ -224,8 +299,9 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 			}
 			s.invoke(a.cmds[ran], words, 0)
 			if (s.slow > 0 || s.call.Ran >= handler.LookAtClock) && back && s.overTurn(0) {
-				over = true
-				s.rd.Unread(a.left[ran] - s.rd.Buffered())
+				if over = true; !placed {
+					s.rd.Unread(a.left[ran] - s.rd.Buffered())
+				}
 			}
 		}
 		s.call.Place = 0
@@ -233,13 +309,19 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 			s.flush()
 		}
 	}
-	if s.call.Ran += ran; several {
+	switch s.call.Ran += ran; {
+	case placed:
+		s.fwd.here.sent += ran
+	case several:
 		s.fwd.runsHere(ran)
 	}
 	if s.remembered != nil && a.last != nil && a.last != &s.remembered.plan {
 		s.remembered.plan = *a.last
 	}
-	if gone {
+	switch {
+	case placed && (over || gone):
+		a.leave(s, ran)
+	case gone:
 		s.rd.Unread(a.before[ran] - s.rd.Buffered())
 		if args, _ := s.rd.Next(); args != nil {
 			s.execute(args)
@@ -254,7 +336,7 @@ func (a *ahead) empty() {
 	if cap(a.words) > aheadWords {
 		a.words = nil
 	}
-	a.n, a.words, a.last, a.shaped = 0, a.words[:0], nil, false
+	a.n, a.words, a.last, a.shaped, a.placed, a.of = 0, a.words[:0], nil, false, 0, 0
 }
 
 // lendQueue returns a queue for one batch.

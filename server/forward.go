@@ -108,7 +108,7 @@ func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 	if special&specialMonitor != 0 {
 		s.call.feed(cmd, args)
 	}
-	if alone || f.bytes >= batchBytes || len(f.slots) >= batchMost {
+	if alone || f.full() {
 		f.depart()
 	}
 }

@@ -237,6 +237,9 @@ func (f *forwarding) add(l *leg, g *group.Group) {
 	}
 }
 
+// full reports whether the round is full.
+func (r *round) full() bool { return r.bytes >= batchBytes || len(r.slots) >= batchMost }
+
 // place returns the place of the client's next command.
 func (f *forwarding) place() (at int) {
 	if len(f.free) > 0 {
@@ -438,7 +441,7 @@ func (f *forwarding) settled() bool {
 
 // leaves reports whether some commands were not sent.
 func (f *forwarding) leaves() bool {
-	return slices.ContainsFunc(f.legs, func(l *leg) bool { return l.answered < len(l.ends) })
+	return f.here != nil && len(f.here.left) > 0 || slices.ContainsFunc(f.legs, func(l *leg) bool { return l.answered < len(l.ends) })
 }
 
 // unbegun is a command of a round that is settled which nobody has begun.
@@ -450,6 +453,9 @@ type unbegun struct {
 
 // unbegun returns the commands that nobody has begun, in their order.
 func (f *forwarding) unbegun() (left []unbegun) {
+	if h := f.here; h != nil {
+		left, h.left = h.left, nil
+	}
 	for _, l := range f.legs {
 		for i := l.answered; i < len(l.ends); i++ {
 			from := 0
@@ -527,6 +533,7 @@ type beside struct {
 	all    *group.Awaited
 	waits  bool
 	due    atomic.Bool // the wait is over
+	left   []unbegun   // those that could not run
 }
 
 // beside reports whether a command that runs here may run before the round has departed: it has keys, waits for nobody, and the round has no command

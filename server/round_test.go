@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -364,10 +365,18 @@ func TestRoundModel(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		pending := []byte(in)
+		var pending []byte
+		for command := range strings.SplitSeq(strings.TrimSuffix(in, "\r\n"), "\r\n") {
+			switch {
+			case strings.Contains(command, `"`) || rapid.IntRange(0, 9).Draw(rt, "inline") == 0:
+				pending = append(pending, command+"\r\n"...)
+			default:
+				pending = append(pending, encode(strings.Fields(command)...)...)
+			}
+		}
 		c.conn.take()
 		for len(pending) > 0 {
-			k := min(len(pending), rapid.IntRange(1, 600).Draw(rt, "bytes"))
+			k := min(len(pending), rapid.IntRange(1, 900).Draw(rt, "bytes"))
 			c.s.Data(pending[:k])
 			pending = pending[k:]
 			switch rapid.SampledFrom([]string{"pass", "pass", "late", "cut", "go", "go", "go"}).Draw(rt, "event") {
@@ -413,4 +422,70 @@ func TestRoundModel(t *testing.T) {
 			rt.Fatalf("the round is not over")
 		}
 	})
+}
+
+// Commands that run here are not run before those of other nodes that come behind them have been collected. They reply in their places.
+func TestQueueGoesOverOthersCommands(t *testing.T) {
+	n := newGroupNodes(t)
+	for _, turn := range []string{"long", "none"} {
+		c := n.nodes[0].client()
+		if turn == "none" {
+			c.tiny()
+		}
+		var in strings.Builder
+		var want []string
+		for i := range 500 {
+			in.Write(encode("INCR", "{"+n.key([]int{1, 2, 4, 3, 1}[i%5])+"}"+turn+strconv.Itoa(i%5)))
+			want = append(want, strconv.Itoa(i/5+1))
+		}
+		c.gets(in.String()+"PING\r\n", append(want, "PONG")...)
+	}
+
+	// A command is not collected before an earlier one of its group has run.
+	c := n.nodes[0].client()
+	q := lendQueue(&c.s.srv.queues)
+	c.s.begin()
+	c.s.rd.Feed(slices.Concat(encode("INCR", n.key(1)), encode("INCR", n.key(2)), encode("INCR", n.key(1)), encode("INCR", n.key(1))))
+	for range 2 {
+		if args, _, ok := q.nextHere(c.s); !ok {
+			t.Fatalf("%q is not collected", args)
+		}
+	}
+	if q.n != 1 || q.placed != 1 || c.s.fwd.collected != 1 {
+		t.Errorf("%d commands are in the queue, %d have places, %d are in the round", q.n, q.placed, c.s.fwd.collected)
+	}
+	n.nodes[0].every[1].Follow()
+	n.led[1].Store(1)
+	if args, _, ok := q.nextHere(c.s); ok || string(args[1]) != n.key(1) {
+		t.Errorf("the next one of group 1 is collected")
+	}
+}
+
+// If the node has stopped leading the group of a queued command, and those of other nodes are collected behind it, the rest of the queue
+// runs when these are answered, and replies in its places.
+func TestQueueWhoseLeaderStops(t *testing.T) {
+	for to := range 3 {
+		n := newGroupNodes(t)
+		n.shares()
+		c := n.nodes[0].client()
+		here, b, d, other := n.key(1), n.key(2), n.key(3), n.key(4)
+		in := encode("INCR", other)
+		for range 2 {
+			for _, key := range []string{here, b, "{" + here + "}x", d, other, here} {
+				in = append(in, encode("INCR", key)...)
+			}
+		}
+		n.turns[0][1].Store(0) // nothing but its turn says so
+		c.s.Data(append(in, "ECHO\r\nPING\r\n*"...))
+		c.until(func() bool {
+			_, waits := n.nodes[0].leaderless.Until(c.conn)
+			return waits
+		})
+		n.passes(1, to, func() {})
+		c.s.Data([]byte("1\r\n$4\r\nPING\r\n"))
+		const want = "1 1 1 1 1 2 2 3 2 2 2 3 4 -ERR wrong number of arguments for 'echo' command PONG PONG"
+		if got := strings.Join(c.receive(16), " "); got != want {
+			t.Errorf("node %d leads:\n got %s\nwant %s", to, got, want)
+		}
+	}
 }
