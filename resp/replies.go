@@ -23,6 +23,11 @@ var errReplyLine = errors.New("resp: a line that no reply has")
 // Scan reads b up to the end of the first reply in it. It returns the number of bytes that it has read, and
 // whether a reply ends there. An error is final.
 func (s *ReplyScanner) Scan(b []byte) (n int, whole bool, err error) {
+	if !s.began {
+		if n = plainReply(b); n > 0 {
+			return n, true, nil
+		}
+	}
 	for n < len(b) {
 		s.began = true
 		if s.skip > 0 {
@@ -56,6 +61,27 @@ func (s *ReplyScanner) Scan(b []byte) (n int, whole bool, err error) {
 		}
 	}
 	return n, false, nil
+}
+
+// plainReply returns the length of the reply that b begins with, if it is one line, or an array of up to 9 such lines, as nearly all are; 0 for others,
+// and if it is not whole.
+func plainReply(b []byte) int {
+	at, lines := 0, 1
+	if len(b) > 4 && b[0] == '*' && b[1]-'1' < 9 && b[2] == '\r' && b[3] == '\n' {
+		at, lines = 4, int(b[1]-'0')
+	}
+	for ; lines > 0; lines-- {
+		if len(b)-at < len("_\r\n") || b[at] != ':' && b[at] != '+' && b[at] != '-' || b[at+1] == '\n' {
+			return 0
+		}
+		for at += 2; b[at] != '\n'; {
+			if at++; at == len(b) {
+				return 0
+			}
+		}
+		at++
+	}
+	return at
 }
 
 // Within reports whether a reply has begun and not ended.

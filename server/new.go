@@ -57,8 +57,10 @@ func New(o Options) *Server {
 	if len(o.Groups) == 0 {
 		o.Groups = []GroupOptions{{o.Engine, o.Durability, o.Replication}}
 	}
-	for _, g := range o.Groups {
-		srv.every = append(srv.every, group.New(g.Engine, o.Clock, g.Durability, g.Replication))
+	for number, g := range o.Groups {
+		of := group.New(g.Engine, o.Clock, g.Durability, g.Replication)
+		of.Number = number
+		srv.every = append(srv.every, of)
 	}
 	srv.group, srv.keyed = srv.every[0], srv.every[min(1, len(srv.every)-1):]
 	srv.durable = &srv.group.Keeper

@@ -65,11 +65,11 @@ type forwarding struct {
 // round is the commands of a session that are underway, or will be.
 type round struct {
 	legs      []*leg
-	here      *beside               // nil: no command has run here beside others
-	last      *leg                  // got the last command; nil: none
-	at        map[*group.Group]*leg // with several groups: which leg has the commands of each
-	collected int                   // commands in the legs
-	bytes     int                   // of these
+	here      *beside // nil: no command has run here beside others
+	last      *leg    // got the last command; nil: none
+	at        []*leg  // with several groups: which leg has the commands of each, by its number
+	collected int     // commands in the legs
+	bytes     int     // of these
 	underway  bool
 
 	slots  []slot // a place for each reply
@@ -142,7 +142,7 @@ func (f *forwarding) legOf(g *group.Group) *leg {
 	case f.of == g:
 		return f.last
 	}
-	return f.at[g]
+	return f.at[g.Number]
 }
 
 // strays reports whether the round has commands of a group for another node than the one that a link goes to.
@@ -231,9 +231,9 @@ func (f *forwarding) add(l *leg, g *group.Group) {
 	f.bytes += len(l.batch) - begin
 	if f.s.srv.several() {
 		if f.at == nil {
-			f.at = map[*group.Group]*leg{}
+			f.at = make([]*leg, len(f.s.srv.every))
 		}
-		f.at[g] = l
+		f.at[g.Number] = l
 	}
 }
 

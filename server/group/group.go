@@ -16,6 +16,7 @@ import (
 // A Group has an engine, a time and turns of its own. A server that stands alone always leads.
 type Group struct {
 	handler.Group
+	Number int // from 0 on
 	// Special has the reasons to check a command further, one bit each: the server's and Following. So one atomic load covers all of them.
 	Special     atomic.Uint32
 	Keeper      durable.Keeper
