@@ -207,16 +207,19 @@ func (a *Awaited) Again(kick bool) bool {
 	return false
 }
 
-// Each calls known or unknown for the parts of b, replies that have waited: unknown where they reveal what is lost.
+// Each calls known or unknown for the parts of b, replies that have waited: unknown where they reveal what is lost. Neighbours that are known are one
+// part: the caller may write each to a socket.
 func (a *Awaited) Each(b []byte, known, unknown func(part []byte)) {
-	from := 0
+	from, at := 0, 0
 	for _, sp := range a.under.spans {
-		if part := b[from:sp.end]; a.isLost(sp.of) {
-			unknown(part)
-		} else if len(part) > 0 {
-			known(part)
+		if a.isLost(sp.of) {
+			if from < at {
+				known(b[from:at])
+			}
+			unknown(b[at:sp.end])
+			from = sp.end
 		}
-		from = sp.end
+		at = sp.end
 	}
 	if from < len(b) {
 		known(b[from:])
