@@ -61,6 +61,7 @@ The password comes from the environment, ` + passwordVariable + `.`,
 	f.Uint64VarP(&c.Requests, "requests", "n", 0, "end after this many requests")
 	f.DurationVarP(&c.Duration, "duration", "d", 0, "end after this time (default 10s, unless --requests is given)")
 	f.DurationVarP(&c.Warmup, "warmup", "w", 0, "warm up for this time, which is not counted")
+	f.BoolVar(&c.Cluster, "cluster", false, "divide the connections among the nodes of the cluster, each with keys that its node leads")
 	f.Uint64Var(&c.Rate, "rate", 0, "open loop: requests a second, of all connections together")
 	f.Uint64VarP(&c.Keys, "keys", "r", 1_000_000, "different keys")
 	f.StringVar(&distribution, "distribution", string(Uniform), "how to draw keys: uniform, zipf, sequential or single")

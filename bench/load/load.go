@@ -37,6 +37,10 @@ type Config struct {
 	// Seed makes the keys of two runs the same.
 	Seed uint64
 
+	// Cluster divides the connections among the nodes that lead the slots of a cluster, of which Addr is any node. Each sends the keys that its
+	// node leads. Distribution is Uniform or Zipf.
+	Cluster bool
+
 	// Connections is the number of connections (default: 50), and Pipeline the number of requests that are
 	// sent together (default: 1).
 	Connections, Pipeline int
@@ -119,6 +123,9 @@ func (c Config) withDefaults() (Config, error) {
 	if err := c.Distribution.check(); err != nil {
 		return c, err
 	}
+	if c.Cluster && c.Distribution != Uniform && c.Distribution != Zipf {
+		return c, errors.New("with --cluster, keys are drawn: the distribution must be uniform or zipf")
+	}
 	if c.Dial == nil {
 		c.Dial = dialer(c.Addr)
 	}
@@ -150,6 +157,7 @@ type run struct {
 	Config
 	template *template
 	stats    *stats
+	cluster  *cluster // nil for a single server
 	// start is when the first request is due, measureFrom when the warm-up ends, and stopAt when no further
 	// request begins, zero for never.
 	start, measureFrom, stopAt time.Time
@@ -167,6 +175,14 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	r := &run{Config: c, stats: newStats(c.Connections)}
 	if r.template, err = newTemplate(c.Command); err != nil {
 		return nil, err
+	}
+	if c.Cluster {
+		if len(r.template.digits) == 0 {
+			return nil, errors.New("--cluster needs " + Placeholder + " in the command")
+		}
+		if r.cluster, err = discover(ctx, &r.Config); err != nil {
+			return nil, err
+		}
 	}
 	workers, err := r.connect(ctx)
 	if err != nil {
@@ -191,7 +207,11 @@ func (r *run) connect(ctx context.Context) ([]*worker, error) {
 }
 
 func (r *run) open(ctx context.Context, index int) (*worker, error) {
-	conn, err := r.Dial(ctx)
+	dial := r.Dial
+	if r.cluster != nil {
+		dial = dialer(r.cluster.nodes[index%len(r.cluster.nodes)])
+	}
+	conn, err := dial(ctx)
 	if err != nil {
 		return nil, err
 	}

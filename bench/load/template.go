@@ -20,6 +20,8 @@ const keyDigits = 12
 type template struct {
 	text   []byte
 	digits []int // offsets into text
+	// key and keyEnd are where the first word with digits begins and ends.
+	key, keyEnd int
 }
 
 func newTemplate(words []string) (*template, error) {
@@ -37,6 +39,9 @@ func newTemplate(words []string) (*template, error) {
 			i := strings.Index(w[from:], Placeholder)
 			if i < 0 {
 				break
+			}
+			if len(t.digits) == 0 {
+				t.key, t.keyEnd = start, start+len(b)
 			}
 			t.digits = append(t.digits, start+from+i+grown)
 			from += i + len(Placeholder)

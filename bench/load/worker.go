@@ -24,9 +24,13 @@ type worker struct {
 }
 
 func newWorker(r *run, index int, conn net.Conn) *worker {
+	keys := newPicker(&r.Config, index)
+	if r.cluster != nil {
+		keys = r.cluster.picker(keys, r.template, index)
+	}
 	return &worker{
 		run: r, index: index, conn: conn,
-		keys:  newPicker(&r.Config, index),
+		keys:  keys,
 		shard: r.stats.shard(index),
 		in:    make([]byte, writeBufferSize),
 		wake:  newWake(),
