@@ -4,20 +4,20 @@
 #
 #     bench/groups.sh [cpu] [plain] [memory] [idle] [loss]    default: all
 #
-# cpu     time of the processor of all nodes for a decision, clients that know the slots (redis-benchmark --cluster)
+# cpu     time of the processor of all nodes for a decision, clients that know the slots
 # plain   decisions a second of a client that knows one node, which forwards, P=64
 # memory  of a node whose groups are empty, resident
 # idle    of a processor, a node with groups that nobody asks
 # loss    kill -9 of each of five nodes in turn, under load: when its groups decide again, and whether the others wait
 #
-# GROUPS_MANY (16), CONNECTIONS ("50 800"), REQUESTS (1000000), ROUNDS (3), SECONDS_EACH (4), IDLE (60 s), IDLE_GROUPS (64) and KILLS (10)
+# GROUPS_MANY (16), CONNECTIONS ("50 800"), ROUNDS (3), SECONDS_EACH (4), IDLE (60 s), IDLE_GROUPS (64) and KILLS (10)
 # change what is measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 source bench/work.sh "${DATA:-bench}"
 CGO_ENABLED=0 go build -o "$work/limitdb" ./cmd/limitdb
-many=${GROUPS_MANY:-16} connections=${CONNECTIONS:-50 800} requests=${REQUESTS:-1000000} rounds=${ROUNDS:-3} each=${SECONDS_EACH:-4}
+many=${GROUPS_MANY:-16} connections=${CONNECTIONS:-50 800} rounds=${ROUNDS:-3} each=${SECONDS_EACH:-4}
 port=18730
 declare -A pid # of a port
 
@@ -76,25 +76,22 @@ field() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" | head -n 1; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", a / b}'; }
 
 cpu() {
-  local one several c p round n name before knows
+  local one several c p round name before n
   cluster 1 && one=("${nodes[@]}")
   cluster "$many" && several=("${nodes[@]}")
   echo "### Processor for a decision, clients that know the slots"
   echo
-  echo "\`redis-benchmark --cluster\`, $requests decisions, medians of $rounds rounds: the time of three nodes together, µs."
+  echo "\`limitdb bench --cluster\`, keys of all slots, medians of $rounds rounds of $each s: the time of three nodes together, µs."
   echo
   echo "| connections | P | one group | $many groups | ratio |"
   echo "|---|---|---|---|---|"
   for c in $connections; do
     for p in 1 16 64; do
-      n=$requests
-      ((p > 1)) || n=$((requests / 5))
       for round in $(seq 0 "$rounds"); do # the first is not counted
         for name in one several; do
           local -n at=$name
-          knows=() && [[ $name == one ]] || knows=(--cluster) # which it refuses to do with one leader
           before=$(ticks "${at[@]}")
-          redis-benchmark "${knows[@]}" -p "${at[0]}" -c "$c" -P "$p" -n "$n" -r 1000000 RL.TAKE 'user:{tag}:__rand_int__' GCRA 100/h >"$work/out" 2>&1 || { tail -n 3 "$work/out" >&2; exit 1; }
+          n=$(load "${at[0]}" --cluster -c "$c" -P "$p" -d "${each}s" -- RL.TAKE 'user:{key}' GCRA 100/h | field requests)
           ((round == 0)) || awk -v t="$(($(ticks "${at[@]}") - before))" -v n="$n" 'BEGIN {printf "%.3f\n", t / n / 1e3}' >>"$work/cpu.$c.$p.$name"
         done
       done
