@@ -71,17 +71,24 @@ func sizeOfJoint(klen, slen, blen int) int {
 	return markSize + 2 + lengthLen(slen) + lengthLen(blen) + klen + room(slen+blen)
 }
 
-// writeJoint writes a joint record at p, which has sizeOfJoint of the lengths. The bytes of both states are one behind the other.
-func writeJoint(p unsafe.Pointer, m Mark, key []byte, slen int, states []byte) record {
+// has reports whether bytes lie in the record.
+func (r record) has(b []byte) bool {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))-uintptr(r.at) < uintptr(r.size())
+}
+
+// writeJoint writes a joint record at p, which has sizeOfJoint of the lengths.
+func writeJoint(p unsafe.Pointer, m Mark, key, state, beside []byte) record {
 	*(*Mark)(p) = m &^ pinned
 	*(*byte)(unsafe.Add(p, markSize)) = byte(len(key)) | 0x80
 	*(*byte)(unsafe.Add(p, markSize+1)) = byte(len(key)>>7) | 0x80
-	n, blen := markSize+2, len(states)-slen
-	n += putLength(unsafe.Add(p, n), slen)
-	n += putLength(unsafe.Add(p, n), blen)
-	copy(unsafe.Slice((*byte)(unsafe.Add(p, n)), len(key)), key)
-	copy(unsafe.Slice((*byte)(unsafe.Add(p, n+len(key))), len(states)), states)
-	return record{p, n | blen<<besideShift, len(key), slen}
+	n := markSize + 2
+	n += putLength(unsafe.Add(p, n), len(state))
+	n += putLength(unsafe.Add(p, n), len(beside))
+	r := record{p, n | len(beside)<<besideShift, len(key), len(state)}
+	copy(r.key(), key)
+	copy(unsafe.Slice(r.stateAt(), len(state)), state)
+	copy(r.beside(), beside)
+	return r
 }
 
 // findJoint completes the spot of what is beside a key, if that is in the key's record.
@@ -213,13 +220,23 @@ func putJoint(t *Table, now int64, sp *Spot, m Mark, state []byte, must bool) er
 	return t.Put(now, sp, m, state, must)
 }
 
+// keep returns copies of two states, which may be such copies.
+func keep(t *Table, state, beside []byte) (ownState, ownBeside []byte) {
+	n := len(state)
+	t.parts = append(append(t.parts[:0], state...), beside...)
+	return t.parts[:n:n], t.parts[n:]
+}
+
 // compose makes the record of a key that is there a joint one, or gives it other states. Errors are those of Put.
 func compose(t *Table, now int64, sp *Spot, m Mark, state, beside []byte, must bool) error {
-	t.parts = append(append(t.parts[:0], state...), beside...)
+	if sp.r.has(state) || sp.r.has(beside) {
+		state, beside = keep(t, state, beside)
+	}
 	need := sizeOfJoint(len(sp.Key), len(state), len(beside))
 	at := sp.r.at
 	if !sp.g.stretch(sp.r, need) {
 		if !sp.g.fits(0, need) || !must && t.arena.budget.over(0) {
+			state, beside = keep(t, state, beside) // they may lie in a segment that goes
 			sp.r.pin(true)
 			_, err := t.makeRoom(now, sp.Hash, 0, need, must)
 			t.Find(sp)
@@ -232,7 +249,7 @@ func compose(t *Table, now int64, sp *Spot, m Mark, state, beside []byte, must b
 	if sp.r.blen() == 0 {
 		t.joint++
 	}
-	sp.r = writeJoint(at, m, sp.Key, len(state), t.parts)
+	sp.r = writeJoint(at, m, sp.Key, state, beside)
 	t.expects(sp.g, min(Expires(m.Kind(), state), Expires(limit.HOLDS, beside)))
 	return nil
 }
@@ -247,8 +264,7 @@ func insertJoint(t *Table, now int64, sp *Spot, m Mark, state, beside []byte, mu
 	if err != nil {
 		return err
 	}
-	t.parts = append(append(t.parts[:0], state...), beside...)
-	writeJoint(g.at(uint32(g.top)), m, sp.Key, len(state), t.parts)
+	writeJoint(g.at(uint32(g.top)), m, sp.Key, state, beside)
 	g.enter(sp.Hash, need)
 	t.n++
 	t.joint++
