@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+
 	"limitdb/engine/table"
 	"limitdb/hold"
 	"limitdb/limit"
@@ -13,14 +15,14 @@ import (
 // The key is stored first. If there is no room for the record beside it, the key gets back what it had, and the step, which can make
 // room for both, begins anew.
 
-// HoldAt is Txn.Take of a cost, all or nothing, in a step of its own, for a request that is held or counts once. place is that of the
+// HoldAt is Txn.Take of a cost, all or nothing, in a step of its own, for a request that is held, without a List, or counts once. place is that of the
 // key, which Warm has returned, or zero. The errors are those of Take for such a request.
 func (e *Engine) HoldAt(place Place, now int64, key []byte, l *limit.Limit, cost int64, r *Hold, d *limit.Decision) error {
 	h := uint64(place)
 	if h == 0 {
 		h, _ = e.place(key)
 	}
-	if cost > 0 && r.List == nil {
+	if cost > 0 {
 		s := e.shardOf(h)
 		s.mu.Lock()
 		err := holdIn(s, now, h, key, l, cost, r, d, &e.core)
@@ -29,13 +31,19 @@ func (e *Engine) HoldAt(place Place, now int64, key []byte, l *limit.Limit, cost
 			return err
 		}
 	}
-	own := *r // a step keeps what it is given, so that r would be allocated
+	own := Hold{ID: bytes.Clone(r.ID), TTL: r.TTL, Returns: r.Returns} // a step keeps what it is given, so that *r and *r.Once would be allocated
+	if r.Once != nil {
+		once := *r.Once
+		own.Once = &once
+	}
 	req := Request{Limit: *l, Cost: cost, Hold: &own}
 	err := e.update(Place(h), now, [][]byte{key}, func(t *Txn) error {
 		_, err := t.Take(key, &req, d)
 		return err
 	})
-	r.Again = own.Again
+	if r.Again = own.Again; r.Once != nil {
+		r.Once.Again = own.Once.Again
+	}
 	return err
 }
 

@@ -55,14 +55,21 @@ func takeHeld(c *call, p *request.Plan, key []byte) bool {
 			tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &d, &h)
 		}
 	case p.Op == request.Take && p.Given&request.OwnOnce != 0:
-		own := room(c, nil)
-		err := c.Group.Engine.Load().HoldAt(c.Place, c.Now, key, &p.Limit, p.Cost, own.holds(p), &own.d)
-		own.reply(c, p, c.Keyspace(), key, &own.d, p.Cost, err)
-		if err == nil && own.tells(p) && (own.d.Limited || c.Decisions != nil) {
-			tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &own.d, nil)
+		var once engine.Once
+		h := engine.Hold{Once: p.Once(&once, p.Asked())}
+		var d limit.Decision
+		if err := c.Group.Engine.Load().HoldAt(c.Place, c.Now, key, &p.Limit, p.Cost, &h, &d); err != nil {
+			c.Fail(planError(c.Keyspace(), p, key, err))
+			return true
 		}
-		own.hold.ID, own.once.ID = nil, nil
-		own.from.Put(own)
+		if c.Quorum = true; p.Style == request.InMillis {
+			Millis(c, &d)
+		} else {
+			seconds(c, &d)
+		}
+		if !once.Again && (d.Limited || c.Decisions != nil) {
+			tell(c, key, &p.Limit, p.Cost, denials.UsedUp, &d, nil)
+		}
 	default:
 		return false
 	}
