@@ -56,6 +56,15 @@ const (
 func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	keyMost := int(s.srv.set.MaxKeyLen.Get())
 	m := s.remembered
+	first := s.forms != nil && s.forms.row >= rowOfForms && !s.limited
+	if first { // before the remembered command is looked for in vain
+		p := &a.made[a.n]
+		if cmd, key := s.forms.find(s, keyMost, p); cmd != nil {
+			a.add(cmd, p, key)
+			return nil, nil, true
+		}
+		s.forms.row = 0
+	}
 	if m != nil && promising(m.missed) {
 		if key := s.rd.NextOf(&m.shape, keyMost); key != nil {
 			if m.missed = 0; s.limited && !m.cmd.allows(s.call.Rights, key, m.cmd.FirstAccess()) {
@@ -72,8 +81,9 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 		}
 	}
 	p := &a.made[a.n]
-	if s.forms != nil && !s.limited {
+	if s.forms != nil && !s.limited && !first {
 		if cmd, key := s.forms.find(s, keyMost, p); cmd != nil {
+			s.forms.row++
 			a.add(cmd, p, key)
 			return nil, nil, true
 		}
@@ -380,7 +390,11 @@ func promising(missed uint8) bool { return missed < 8 || missed%32 == 0 }
 type forms struct {
 	of   [formClasses]formed
 	last int // the class of the last command
+	row  int // commands, about in a row, that had one of the forms; it is no more than rowOfForms
 }
+
+// rowOfForms is after how many commands that had one of the forms the next is expected to have one.
+const rowOfForms = 4
 
 // formed is one of them.
 type formed struct {
