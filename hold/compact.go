@@ -103,9 +103,11 @@ func changeCompact(s Set, w *Edit, e *Entry) {
 	b := Set(append(w.room[:0], s...))
 	b[e.at+statusAt] = byte(e.Status)
 	putNumbers(b[e.at:], e)
-	expires := int64(never)
+	expires := e.Forgotten()
 	for at := compactHead(b); len(b)-at >= leastEntry; at += sizeAt(b, at) {
-		expires = max(expires, forgottenAt(b, at))
+		if at != e.at {
+			expires = max(expires, forgottenAt(b, at))
+		}
 	}
 	begin(b, expires, s)
 	w.whole(b)
