@@ -56,6 +56,7 @@ var inside = map[string][]string{
 	"groups/across":     {"limit"},
 	"engine/wait":       {"limit"},
 	"replication/peers": {"internal/expiry"},
+	"replication/redo":  {"internal/disk"},
 
 	"server/auth":     {"config", "engine", "limit", "resp", "server/cluster", "server/handler", "server/redact", "server/spec", "server/users", "server/waiters"},
 	"server/users":    {"internal/glob", "resp", "rules", "server/spec"},

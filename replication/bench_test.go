@@ -27,7 +27,7 @@ func benchRecords(n int) []byte {
 func BenchmarkStoreLogs(b *testing.B) {
 	for _, records := range []int{1, 64, 4096} {
 		b.Run(fmt.Sprint(records), func(b *testing.B) {
-			log, err := openLog(disk.OS{}, b.TempDir(), false)
+			log, err := openLog(disk.OS{}, b.TempDir(), false, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func BenchmarkStoreLogs(b *testing.B) {
 func BenchmarkOpenLog(b *testing.B) {
 	const size = 206 << 20
 	dir := b.TempDir()
-	log, err := openLog(disk.OS{}, dir, false)
+	log, err := openLog(disk.OS{}, dir, false, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func BenchmarkOpenLog(b *testing.B) {
 	}
 	b.SetBytes(size)
 	for b.Loop() {
-		log, err := openLog(disk.OS{}, dir, false)
+		log, err := openLog(disk.OS{}, dir, false, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -76,7 +76,7 @@ func Check(o CheckOptions) (*Report, error) {
 	if err != nil || who.fresh {
 		return c.r, nil // the other files name the node
 	}
-	s, err := openStores(o.Dir, who, true)
+	s, err := openStores(o.Dir, who, true, nil)
 	if errors.Is(err, disk.ErrLocked) || errors.Is(err, os.ErrPermission) {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/disk/disktest"
+	"limitdb/replication/redo"
 )
 
 // crashed is a node's directory on a machine that crashes now and then, and what it must have after that. The votes are
@@ -20,6 +21,7 @@ type crashed struct {
 	t      *testing.T
 	rng    *rand.Rand
 	fs     *disktest.Mem
+	redo   bool // with a redo log
 	stores stores
 	snaps  *snapshotStore
 
@@ -33,7 +35,7 @@ type crashed struct {
 const crashedNode = "a node"
 
 func newCrashed(t *testing.T, seed uint64) *crashed {
-	c := &crashed{t: t, rng: rand.New(rand.NewPCG(seed, 1)), fs: disktest.New("/node/log", "/node/snapshots"), data: map[uint64][]string{}}
+	c := &crashed{t: t, rng: rand.New(rand.NewPCG(seed, 1)), fs: disktest.New("/node/log", "/node/snapshots"), redo: seed%4 == 1, data: map[uint64][]string{}}
 	l := &lastIndex{fs: c.fs, dir: "/node", storedLast: storedLast{Node: crashedNode, Last: 1}}
 	if err := l.write(0); err != nil {
 		t.Fatal(err)
@@ -45,7 +47,13 @@ func newCrashed(t *testing.T, seed uint64) *crashed {
 func (c *crashed) start() error {
 	c.lives++
 	c.stores = stores{votes: &votes{}, log: &diskLog{fs: c.fs, dir: "/node/log", segment: 1 << 9}}
-	err := c.stores.log.open(false)
+	err := error(nil)
+	if c.redo {
+		c.stores.log.redo, err = redo.Open(c.fs, "/redo", 64<<10)
+	}
+	if err == nil {
+		err = c.stores.log.open(false)
+	}
 	if err == nil {
 		c.stores.last, err = openLast(c.fs, "/node", crashedNode)
 	}

@@ -230,7 +230,7 @@ func TestLogThatIsCutShort(t *testing.T) {
 	sound := filepath.Join(volatileDir(t), "sound")
 	smallNode(t, sound)
 	path := filepath.Join(logDir, "0000000000000001"+segmentEnd)
-	log, err := openLog(disk.OS{}, filepath.Join(sound, logDir), true)
+	log, err := openLog(disk.OS{}, filepath.Join(sound, logDir), true, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestLogThatRaftCutsShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openStores(dir, who, false)
+	s, err := openStores(dir, who, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"limitdb/internal/disk"
+	"limitdb/replication/redo"
 )
 
 // The node's directory has a file "node", which says whose it is, Raft's log, the index that the log must reach, the
@@ -43,7 +44,7 @@ var errShort = errors.New("the log and the snapshots end too early")
 // Damaged reports whether an error of Open, Recover or Export says that the directory is damaged, or of a newer version, or from
 // the future.
 func Damaged(err error) bool {
-	for _, damage := range []error{errFiles, errLog, errSnapshot, ErrNewer, ErrClock} {
+	for _, damage := range []error{errFiles, errLog, errSnapshot, ErrNewer, ErrClock, redo.ErrDamaged, redo.ErrNewer} {
 		if errors.Is(err, damage) {
 			return true
 		}

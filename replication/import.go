@@ -106,7 +106,7 @@ func openStopped(dir string) (s stores, err error) {
 	if err != nil {
 		return s, err
 	}
-	s, err = openStores(dir, who, true)
+	s, err = openStores(dir, who, true, nil)
 	if errors.Is(err, disk.ErrLocked) {
 		err = fmt.Errorf("%w: stop the node first", err)
 	}
@@ -228,6 +228,9 @@ func linkLog(d *diskLog, dir string, last uint64) (end *logEnd, err error) {
 			at = int64(s.at[last+1-s.first])
 		}
 		d.mu.RUnlock()
+		if err := s.settle(); err != nil {
+			return nil, err
+		}
 		own := s.name(d.dir, s.from)
 		as := filepath.Join(dir, filepath.Base(own))
 		if last+1 <= next { // it ends here

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/disk"
+	"limitdb/replication/redo"
 )
 
 const (
@@ -32,11 +33,14 @@ var errLog = errors.New("damaged log: remove this node from the cluster, empty i
 // A cut at the beginning of the log removes segments, and renames the one in which it ends: a segment is named by the
 // index of its first entry that counts. A cut at the end removes segments, the last first, and shortens another one. So
 // a crash in the middle of a cut leaves a log without a gap.
+//
+// With a redo log, a write is durable there: a segment itself is synced only now and then, and when the log is closed.
 type diskLog struct {
 	fs      disk.FS
 	dir     string
 	lock    io.Closer
-	segment int64 // segmentBytes
+	segment int64     // segmentBytes
+	redo    *redo.Log // nil for none
 	// shorten, if it is set, is called before the entries from an index on are removed from the end.
 	shorten func(index uint64) error
 
@@ -51,8 +55,8 @@ type diskLog struct {
 
 // openLog opens the log in a directory, creates the directory if it is missing, and cuts off a torn write at the end.
 // The log is then durable. With readOnly it changes nothing. The errors are disk.ErrLocked, errLog and ErrNewer.
-func openLog(fsys disk.FS, dir string, readOnly bool) (*diskLog, error) {
-	d := &diskLog{fs: fsys, dir: dir, segment: segmentBytes}
+func openLog(fsys disk.FS, dir string, readOnly bool, again *redo.Log) (*diskLog, error) {
+	d := &diskLog{fs: fsys, dir: dir, segment: segmentBytes, redo: again}
 	if err := d.open(readOnly); err != nil {
 		return nil, err
 	}
@@ -67,6 +71,16 @@ func (d *diskLog) open(readOnly bool) (err error) {
 	}
 	if d.lock, err = d.fs.Lock(d.dir, readOnly); err != nil {
 		return err
+	}
+	// A process that had a redo log may have crashed.
+	switch beside := filepath.Join(filepath.Dir(filepath.Dir(d.dir)), redo.Dir); {
+	case readOnly:
+		d.fs, err = redo.View(d.fs, beside)
+	case d.redo == nil:
+		err = redo.Repair(d.fs, beside)
+	}
+	if err != nil {
+		return errors.Join(err, d.lock.Close())
 	}
 	if err := d.load(readOnly); err != nil {
 		return errors.Join(err, d.Close())
@@ -98,6 +112,9 @@ func (d *diskLog) load(readOnly bool) error {
 		if n := len(d.segments); n > 0 && (d.segments[n-1].torn || d.segments[n-1].next() != s.from || s.from != s.first) {
 			return errors.Join(fmt.Errorf("%w: %s does not follow the file before it", errLog, name), s.f.Close())
 		}
+		if err := s.redoes(d.redo, d.dir); err != nil {
+			return err
+		}
 		d.segments = append(d.segments, s)
 	}
 	if len(d.segments) == 0 {
@@ -106,7 +123,7 @@ func (d *diskLog) load(readOnly bool) error {
 	last := d.segments[len(d.segments)-1]
 	if last.empty() { // the node has stopped before the first write to it
 		d.segments = d.segments[:len(d.segments)-1]
-		if err := last.f.Close(); err != nil || readOnly {
+		if err := last.close(); err != nil || readOnly {
 			return err
 		}
 		return d.unlink(last)
@@ -127,7 +144,7 @@ func (d *diskLog) load(readOnly bool) error {
 func (d *diskLog) Close() error {
 	var errs []error
 	for _, s := range d.segments {
-		errs = append(errs, s.f.Close())
+		errs = append(errs, s.settle(), s.close())
 	}
 	return errors.Join(append(errs, d.lock.Close())...)
 }
@@ -182,16 +199,13 @@ func (d *diskLog) StoreLogs(logs []*raft.Log) error {
 		at[i] = uint32(s.end) + uint32(len(out))
 		out = appendEntry(out, l, logs[0].Index, s.seed)
 	}
-	if d.zeros == nil {
+	if d.zeros == nil && d.redo == nil {
 		d.zeros = make([]byte, min(disk.AheadBytes, d.segment))
 	}
 	if d.out = out; cap(out) > keepBytes {
 		d.out = nil
 	}
-	if err := s.f.Append(out, d.zeros); err != nil {
-		return err
-	}
-	if err := s.f.Sync(); err != nil {
+	if err := s.write(out, d.zeros); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -213,7 +227,11 @@ func (d *diskLog) tail(index uint64) (*segment, error) {
 			return last, nil
 		}
 	}
-	return createSegment(d.fs, d.dir, index)
+	s, err := createSegment(d.fs, d.dir, index)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.redoes(d.redo, d.dir)
 }
 
 // last returns the last segment, or nil for an empty log.
@@ -307,7 +325,7 @@ func (d *diskLog) take(from, to int) []*segment {
 // remove removes the files of segments, one after the other.
 func (d *diskLog) remove(gone []*segment) error {
 	for _, s := range gone {
-		if err := s.f.Close(); err != nil {
+		if err := s.close(); err != nil {
 			return err
 		}
 		if err := d.unlink(s); err != nil {

@@ -16,12 +16,14 @@ import (
 
 	"limitdb/internal/disk"
 	"limitdb/internal/disk/disktest"
+	"limitdb/replication/redo"
 )
 
 // diskModel is a log on a disk that may crash, beside a plain list of what it must have.
 type diskModel struct {
-	fs  *disktest.Mem
-	log *diskLog
+	fs   *disktest.Mem
+	redo bool // with a redo log
+	log  *diskLog
 	// entries are those that the log has or, after a crash, may have. It has those from durable[0] to durable[1]
 	// (index) for certain.
 	first   uint64
@@ -30,8 +32,15 @@ type diskModel struct {
 }
 
 func (m *diskModel) open(t *rapid.T) {
-	log := &diskLog{fs: m.fs, dir: "/log", segment: 1 << 10}
-	if err := log.open(false); errors.Is(err, disktest.ErrCrashed) {
+	log := &diskLog{fs: m.fs, dir: "/raft/1/log", segment: 1 << 10}
+	err := error(nil)
+	if m.redo {
+		log.redo, err = redo.Open(m.fs, "/raft/redo", redo.FileBytes)
+	}
+	if err == nil {
+		err = log.open(false)
+	}
+	if errors.Is(err, disktest.ErrCrashed) {
 		m.crash(t)
 		return
 	} else if err != nil {
@@ -144,7 +153,7 @@ func (m *diskModel) check(t *rapid.T) {
 // synced.
 func TestDiskLog(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &diskModel{fs: disktest.New("/log"), first: 1, durable: [2]uint64{1, 0}}
+		m := &diskModel{fs: disktest.New("/raft/1/log"), redo: rapid.Bool().Draw(rt, "redo log"), first: 1, durable: [2]uint64{1, 0}}
 		m.open(rt)
 		rt.Repeat(map[string]func(*rapid.T){"": m.check, "store": m.store, "store more": m.store, "cut": m.cut, "crash": m.crash})
 	})
@@ -153,7 +162,7 @@ func TestDiskLog(t *testing.T) {
 // logWithWrites makes a log of ten writes, and returns the path of its only file.
 func logWithWrites(t *testing.T) (path string) {
 	dir := t.TempDir()
-	log, err := openLog(disk.OS{}, dir, false)
+	log, err := openLog(disk.OS{}, dir, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +193,7 @@ func TestDamagedLog(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		log, err := openLog(disk.OS{}, filepath.Dir(path), true)
+		log, err := openLog(disk.OS{}, filepath.Dir(path), true, nil)
 		if at < segmentHead+9*size {
 			if !errors.Is(err, errLog) && !errors.Is(err, ErrNewer) {
 				t.Fatalf("byte %d: %v", at, err)
@@ -211,14 +220,14 @@ func TestDamagedLog(t *testing.T) {
 func TestLogsThatAreRefused(t *testing.T) {
 	path := logWithWrites(t)
 	dir := filepath.Dir(path)
-	log, err := openLog(disk.OS{}, dir, false)
+	log, err := openLog(disk.OS{}, dir, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openLog(disk.OS{}, dir, false); !errors.Is(err, disk.ErrLocked) {
+	if _, err := openLog(disk.OS{}, dir, false, nil); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("opened twice: %v", err)
 	}
-	if _, err := openLog(disk.OS{}, dir, true); !errors.Is(err, disk.ErrLocked) {
+	if _, err := openLog(disk.OS{}, dir, true, nil); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("read while a node runs: %v", err)
 	}
 	if err := log.StoreLog(&raft.Log{Index: 16}); err == nil {
@@ -245,7 +254,7 @@ func TestLogsThatAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openLog(disk.OS{}, filepath.Dir(other), true); !errors.Is(err, errLog) {
+		if _, err := openLog(disk.OS{}, filepath.Dir(other), true, nil); !errors.Is(err, errLog) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -253,7 +262,7 @@ func TestLogsThatAreRefused(t *testing.T) {
 
 // Raft reads the log, and cuts its beginning, while entries are stored.
 func TestLogIsReadWhileItChanges(t *testing.T) {
-	log, err := openLog(disk.OS{}, volatileDir(t), false)
+	log, err := openLog(disk.OS{}, volatileDir(t), false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +302,7 @@ func TestLogIsReadWhileItChanges(t *testing.T) {
 
 // To remove files takes long. A cut at the beginning of the log holds up neither writes nor reads.
 func TestWritesDoNotWaitForACut(t *testing.T) {
-	log, err := openLog(disk.OS{}, t.TempDir(), false)
+	log, err := openLog(disk.OS{}, t.TempDir(), false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +365,7 @@ func TestVotes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return openStores(dir, who, readOnly)
+		return openStores(dir, who, readOnly, nil)
 	}
 	s, err := open(dir, false)
 	if err != nil {
@@ -434,5 +443,85 @@ func TestVotes(t *testing.T) {
 	}
 	if _, err := open(dir, false); errors.Is(err, errFiles) || !errors.Is(err, syscall.EISDIR) {
 		t.Errorf("what is no fault of the file: %v", err)
+	}
+}
+
+// What a machine has lost of a segment that was not synced is read from the redo log, and done again when the log is opened, with a redo log or without.
+func TestLogFromItsRedoLog(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		raftDir := t.TempDir()
+		dir, beside := filepath.Join(raftDir, "1", logDir), filepath.Join(raftDir, redo.Dir)
+		if err := os.Mkdir(filepath.Dir(dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		l, err := redo.Open(disk.OS{}, beside, redo.FileBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, err := openLog(disk.OS{}, dir, false, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint64(5) {
+			if err := log.StoreLog(&raft.Log{Index: i + 1, Term: 1, Data: []byte("entry")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := redo.Open(disk.OS{}, beside, redo.FileBytes); !errors.Is(err, disk.ErrLocked) {
+			t.Errorf("opened twice: %v", err)
+		}
+		if err := redo.Repair(disk.OS{}, beside); !errors.Is(err, disk.ErrLocked) {
+			t.Errorf("repaired while it is open: %v", err)
+		}
+		file, err := filepath.Glob(filepath.Join(beside, "*"))
+		if err != nil || len(file) != 1 {
+			t.Fatal(file, err)
+		}
+		kept, err := os.ReadFile(file[0])
+		if err == nil {
+			err = errors.Join(log.Close(), l.Close())
+		}
+		segments, _ := filepath.Glob(filepath.Join(dir, "*"))
+		if err == nil {
+			err = errors.Join(os.WriteFile(file[0], kept, 0o600), os.Truncate(segments[0], segmentHead)) // as a machine may leave them
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := func(readOnly bool, l *redo.Log) {
+			t.Helper()
+			log, err := openLog(disk.OS{}, dir, readOnly, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range uint64(5) {
+				var e raft.Log
+				if err := log.GetLog(i+1, &e); err != nil || string(e.Data) != "entry" {
+					t.Errorf("read only: %v: entry %d: %+v, %v", readOnly, i+1, e, err)
+				}
+			}
+			if err := log.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		reads(true, nil)
+		if b, _ := os.ReadFile(segments[0]); len(b) != segmentHead {
+			t.Error("a reader has changed the log")
+		}
+		if again {
+			if l, err = redo.Open(disk.OS{}, beside, redo.FileBytes); err != nil {
+				t.Fatal(err)
+			}
+			reads(false, l)
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		} else {
+			reads(false, nil)
+		}
+		reads(true, nil)
+		if left, _ := os.ReadDir(beside); len(left) > 0 {
+			t.Errorf("%v is left", left)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"limitdb/internal/disk"
 	"limitdb/replication/peers"
+	"limitdb/replication/redo"
 )
 
 // Disk is where a node keeps its data, and how the other nodes reach it.
@@ -20,6 +21,8 @@ type Disk struct {
 	Group int
 	// Port is where the other nodes reach this one, for this group and others. The caller closes it after the node.
 	Port *peers.Port
+	// Redo is the redo log that the replicas of the node share, nil for none. The caller closes it after them.
+	Redo *redo.Log
 	// Cluster is the id of the cluster that a new directory is for, "" if the node learns that from others, or draws it. Groups is how many
 	// groups with keys the cluster has, 0 if that is unknown or of no interest.
 	Cluster string
@@ -130,7 +133,7 @@ func Found(id string, d Disk) (who Identity, begun bool, err error) {
 	if err != nil {
 		return who, false, err
 	}
-	s, err := openStores(d.Dir, in, true)
+	s, err := openStores(d.Dir, in, true, nil)
 	if err != nil {
 		return who, false, err
 	}
@@ -202,7 +205,7 @@ func openParts(o *Options, d Disk, who *identity) (parts, error) {
 			return parts{}, fmt.Errorf("replication: %w", err)
 		}
 	}
-	s, err := openStores(d.Dir, who, false)
+	s, err := openStores(d.Dir, who, false, d.Redo)
 	if err != nil {
 		return parts{}, err
 	}

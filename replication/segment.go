@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/disk"
+	"limitdb/replication/redo"
 )
 
 // segment is a file of the log; PROTOCOL.md draws it. The entries end where no valid entry follows. If the rest is not
@@ -25,8 +26,9 @@ type segment struct {
 	first uint64
 	at    []uint32
 	seed  uint32
-	end   int64 // of the entries
-	torn  bool  // a torn write followed the entries when the file was read
+	end   int64        // of the entries
+	torn  bool         // a torn write followed the entries when the file was read
+	again *redo.Target // in which a write is durable, nil if in the file itself
 }
 
 const (
@@ -51,13 +53,53 @@ func createSegment(fsys disk.FS, dir string, first uint64) (*segment, error) {
 	var seed [4]byte
 	_, _ = rand.Read(seed[:]) // never fails
 	s := &segment{from: first, first: first, seed: binary.LittleEndian.Uint32(seed[:]), end: segmentHead}
-	b := binary.LittleEndian.AppendUint32([]byte(segmentMagic), segmentFormat)
-	b = binary.LittleEndian.AppendUint64(b, first)
-	b = binary.LittleEndian.AppendUint32(b, s.seed)
-	b = binary.LittleEndian.AppendUint32(b, disk.Sum(0, b))
 	var err error
-	s.f, err = disk.CreateAppender(fsys, s.name(dir, first), b)
+	s.f, err = disk.CreateAppender(fsys, s.name(dir, first), s.header())
 	return s, err
+}
+
+// header returns the bytes with which the file begins, and no other does.
+func (s *segment) header() []byte {
+	b := binary.LittleEndian.AppendUint32([]byte(segmentMagic), segmentFormat)
+	b = binary.LittleEndian.AppendUint64(b, s.first)
+	b = binary.LittleEndian.AppendUint32(b, s.seed)
+	return binary.LittleEndian.AppendUint32(b, disk.Sum(0, b))
+}
+
+// redoes has the writes of the segment, which is in a directory, be durable in a redo log, if there is one.
+func (s *segment) redoes(l *redo.Log, dir string) (err error) {
+	if l != nil {
+		s.again, err = l.Target(s.f, dir, s.header())
+	}
+	return err
+}
+
+// write writes bytes behind the entries, durably.
+func (s *segment) write(b, zeros []byte) error {
+	at := s.f.End
+	if err := s.f.Append(b, zeros); err != nil {
+		return err
+	}
+	if s.again != nil {
+		return s.again.Wrote(at, b)
+	}
+	return s.f.Sync()
+}
+
+// settle makes the file itself durable.
+func (s *segment) settle() error {
+	if s.again != nil {
+		return s.again.Sync()
+	}
+	return nil
+}
+
+// close closes the file.
+func (s *segment) close() error {
+	if s.again != nil {
+		s.again.Done()
+	}
+	return s.f.Close()
 }
 
 // readSegment reads a segment and opens it. The errors are errLog and ErrNewer.
@@ -127,6 +169,11 @@ func (s *segment) read(dir string, index uint64, l *raft.Log) error {
 // cut removes the entries from an index on, but not all of them.
 func (s *segment) cut(fsys disk.FS, path string, index uint64) error {
 	end := int64(s.at[index-s.first])
+	if s.again != nil {
+		if err := s.again.Cuts(end); err != nil {
+			return err
+		}
+	}
 	s.at, s.end = s.at[:index-s.first], end
 	return s.truncate(fsys, path)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/disk"
+	"limitdb/replication/redo"
 )
 
 // stores are the log and the votes of a node's directory, and how far the log must reach.
@@ -62,13 +63,13 @@ func createStores(dir string, who *identity) error {
 
 // openStores opens the stores of a node; with readOnly, it changes nothing. The errors are disk.ErrLocked, errFiles, errLog, ErrNewer and those of
 // the system.
-func openStores(dir string, who *identity, readOnly bool) (s stores, err error) {
+func openStores(dir string, who *identity, readOnly bool, again *redo.Log) (s stores, err error) {
 	for _, inner := range []string{logDir, snapshotsDir} {
 		if path := filepath.Join(dir, inner); !exists(path) {
 			return s, fmt.Errorf("replication: %w: %s is missing", errFiles, path)
 		}
 	}
-	if s.log, err = openLog(disk.OS{}, filepath.Join(dir, logDir), readOnly); err != nil {
+	if s.log, err = openLog(disk.OS{}, filepath.Join(dir, logDir), readOnly, again); err != nil {
 		return s, fmt.Errorf("replication: %w", err)
 	}
 	if s.last, err = openLast(disk.OS{}, dir, who.Incarnation); err == nil {

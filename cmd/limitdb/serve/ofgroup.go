@@ -66,5 +66,9 @@ func (s *several) leave() (led bool, err error) {
 
 // close stops the replicas.
 func (s *several) close() error {
-	return s.each(func(r *replica, _ *replication.Node) error { return r.shut() })
+	err := s.each(func(r *replica, _ *replication.Node) error { return r.shut() })
+	if s.redo != nil {
+		err = errors.Join(err, s.redo.Close())
+	}
+	return err
 }

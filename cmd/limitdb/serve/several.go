@@ -17,6 +17,7 @@ import (
 	"limitdb/internal/group"
 	"limitdb/replication"
 	"limitdb/replication/peers"
+	"limitdb/replication/redo"
 	"limitdb/server"
 )
 
@@ -32,6 +33,7 @@ type several struct {
 	replicas []*replica
 	who      replication.Identity // set before the node answers
 	beat     group.Beat
+	redo     *redo.Log   // nil until the port is open
 	alone    *standalone // with what a cluster begins here, while it is opened; nil for nothing
 	near     *neighbours
 	tells    *respondent
@@ -109,6 +111,9 @@ func (s *several) start(bootstrap bool, address string) (err error) {
 		return err
 	}
 	if s.m.port, err = peers.Listen(s.p.set.RaftAddr.Get(), s.m.certs, s.p.log); err == nil {
+		err = s.openRedo()
+	}
+	if err == nil {
 		err = s.openAll(bootstrap, address)
 	}
 	if err != nil {
@@ -117,6 +122,16 @@ func (s *several) start(bootstrap bool, address string) (err error) {
 	}
 	err = s.alone.retire()
 	s.alone = nil
+	return err
+}
+
+// openRedo opens the redo log, and has what a crash has left in it done again.
+func (s *several) openRedo() (err error) {
+	dir := filepath.Join(s.p.durable.dir, raftDirs)
+	if err := disk.MakeDir(disk.OS{}, dir); err != nil {
+		return err
+	}
+	s.redo, err = redo.Open(disk.OS{}, filepath.Join(dir, redo.Dir), redo.FileBytes)
 	return err
 }
 
@@ -154,7 +169,7 @@ func (s *several) openGroup(group int, begins bool, address string) error {
 }
 
 func (s *several) disk(group int) replication.Disk {
-	return replication.Disk{Dir: s.p.durable.groupDir(group), Group: group, Groups: s.count, Port: s.m.port}
+	return replication.Disk{Dir: s.p.durable.groupDir(group), Group: group, Groups: s.count, Port: s.m.port, Redo: s.redo}
 }
 
 func (s *several) options(address string) replication.Options {

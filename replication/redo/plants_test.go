@@ -1,0 +1,25 @@
+//go:build plants
+
+package redo
+
+import (
+	"testing"
+
+	"limitdb/internal/plant"
+)
+
+func TestPlantedBugsAreCaught(t *testing.T) {
+	plant.Check(t, []plant.Bug{
+		{"told-before-the-sync", "redo.go", "	if err := l.file.Sync(); err != nil {\n", "	if err := error(nil); err != nil {\n", "TestRedo"},
+		{"full-file-removed-at-once", "redo.go", "		if err := t.Sync(); err != nil {\n", "		if t == nil {\n			err := t.Sync()\n", "TestRedo"},
+		{"directory-not-durable", "redo.go", "	if err := l.fs.SyncDir(filepath.Dir(l.dir)); err != nil {\n", "	if err := error(nil); err != nil {\n", "TestRedo"},
+		{"error-forgotten", "redo.go", "	b.err = l.err\n", "	b.err = nil\n", "TestRedoReportsErrors"},
+		{"only-the-first-file-redone", "repair.go", "		frames = append(frames, of...)\n", "		if len(frames) == 0 {\n			frames = of\n		}\n", "TestRedo"},
+		{"cut-not-redone", "repair.go", "	if err != nil || size <= f.off {", "	if err != nil || size >= 0 {", "TestRedo"},
+		{"redone-and-not-synced", "repair.go", "	if err == nil {\n		err = f.Sync()\n	}\n	return errors.Join(err, f.Close())\n", "	return errors.Join(err, f.Close())\n", "TestRedo"},
+		{"another-file-redone", "repair.go", "	return string(b) == p.head, err\n", "	return len(b) == len(p.head), err\n", "TestRedo"},
+		{"cut-not-shown", "repair.go", "			b = b[:min(n, end)]\n", "", "TestRedo"},
+		{"damaged-batch-taken-for-the-last", "frame.go", "ok && h.batch > batch {", "ok && h.batch > batch+9 {", "TestDamagedRedoLog"},
+		{"data-not-verified", "frame.go", "	if disk.Sum(seed, body) != binary.LittleEndian.Uint32(b[24:]) {\n", "	if false {\n", "TestDamagedRedoLog"},
+	})
+}

@@ -1,0 +1,164 @@
+package redo
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"limitdb/internal/disk"
+)
+
+// Repair does again what a redo log has, makes it durable, and empties the log. Without such a directory, it does nothing. The errors are
+// disk.ErrLocked, ErrDamaged and ErrNewer.
+func Repair(fsys disk.FS, dir string) error {
+	lock, err := fsys.Lock(dir, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(repair(fsys, dir), lock.Close())
+}
+
+// repair is Repair for who has the lock.
+func repair(fsys disk.FS, dir string) error {
+	names, frames, err := read(fsys, dir)
+	if err != nil {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	for _, at := range places(frames) {
+		name, err := at.find(fsys, parent)
+		if err != nil {
+			return err
+		}
+		if name != "" {
+			if err := at.redo(fsys, name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range names {
+		if err := fsys.Remove(name); err != nil {
+			return err
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fsys.SyncDir(dir)
+}
+
+// read reads all files of a redo log, the oldest first.
+func read(fsys disk.FS, dir string) (names []string, frames []frame, err error) {
+	all, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	slices.Sort(all)
+	for _, name := range all {
+		name = filepath.Join(dir, name)
+		names = append(names, name)
+		if !strings.HasSuffix(name, fileEnd) { // it was not finished
+			continue
+		}
+		of, err := readFile(fsys, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		frames = append(frames, of...)
+	}
+	return names, frames, err
+}
+
+// place is a file and what is to be done to it again.
+type place struct {
+	dir, head string
+	frames    []frame
+}
+
+// places sorts frames by file. Those of a file stay in their order.
+func places(frames []frame) (all []*place) {
+	of := map[[2]string]*place{}
+	for _, f := range frames {
+		id := [2]string{f.dir, f.head}
+		at := of[id]
+		if at == nil {
+			at = &place{dir: f.dir, head: f.head}
+			of[id], all = at, append(all, at)
+		}
+		at.frames = append(at.frames, f)
+	}
+	return all
+}
+
+// find returns the name that the file has now, or "" if it is gone.
+func (p *place) find(fsys disk.FS, parent string) (string, error) {
+	dir := filepath.Join(parent, filepath.FromSlash(p.dir))
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	for _, name := range names {
+		name = filepath.Join(dir, name)
+		if is, err := p.is(fsys, name); err != nil || is {
+			return name, err
+		}
+	}
+	return "", err
+}
+
+// is reports whether a file begins as this one does.
+func (p *place) is(fsys disk.FS, name string) (bool, error) {
+	b, err := disk.ReadFile(fsys, name, int64(len(p.head)))
+	return string(b) == p.head, err
+}
+
+// redo does all again, durably.
+func (p *place) redo(fsys disk.FS, name string) error {
+	f, err := fsys.Edit(name)
+	if err != nil {
+		return err
+	}
+	for _, one := range p.frames {
+		if err = one.redo(fsys, name, f); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// redo does it again to an open file.
+func (f *frame) redo(fsys disk.FS, name string, to disk.File) error {
+	if f.action == actWrite {
+		_, err := to.WriteAt(f.data, f.off)
+		return err
+	}
+	size, err := to.Size()
+	if err != nil || size <= f.off { // it was cut off further
+		return err
+	}
+	return fsys.Truncate(name, f.off)
+}
+
+// redone returns the content of the file when all is done again.
+func (p *place) redone(b []byte) []byte {
+	for _, one := range p.frames {
+		end := one.off + int64(len(one.data))
+		switch n := int64(len(b)); {
+		case one.action == actCut:
+			b = b[:min(n, end)]
+			continue
+		case n < end:
+			b = append(b, make([]byte, end-n)...)
+		}
+		copy(b[one.off:], one.data)
+	}
+	return b
+}
