@@ -69,6 +69,7 @@ func (s *several) close() error {
 	err := s.each(func(r *replica, _ *replication.Node) error { return r.shut() })
 	if s.redo != nil {
 		err = errors.Join(err, s.redo.Close())
+		s.redo = nil
 	}
 	return err
 }
