@@ -141,7 +141,7 @@ memory() {
   echo
   for groups in 1 "$many"; do
     cluster "$groups"
-    sleep 20
+    sleep 60
     printf '%d groups: ' "$groups"
     for p in "${nodes[@]}"; do printf '%s MB ' "$(resident "$p")"; done
     echo 'resident in the three nodes.'

@@ -247,6 +247,7 @@ const leadRetry = 100 * time.Millisecond
 // takes one only as a hint to look again. If an epoch stayed open meanwhile, the fence finds out.
 func (n *Node) lead() {
 	var refused refusals
+	var kept streams
 	tick := time.NewTicker(leadRetry)
 	defer tick.Stop()
 	for {
@@ -259,6 +260,9 @@ func (n *Node) lead() {
 			}
 		case <-n.retry:
 		case <-tick.C:
+			if kept.unused(n.raft.State() == raft.Leader) && n.parts.wire != nil {
+				n.parts.wire.CloseStreams() // those of other nodes to this one as well: they come back
+			}
 		}
 		if n.raft.State() == raft.Leader && n.Turn() == 0 && n.Ready() && !n.handing.Load() {
 			err := n.open()
@@ -270,6 +274,28 @@ func (n *Node) lead() {
 			}
 		}
 	}
+}
+
+// streams says when to close the connections to the other nodes that Raft keeps, each with a buffer of 256 kB: when the node has led and leads no more. A
+// node that begins a cluster of several groups leads them all at first.
+type streams struct {
+	led   bool
+	since int // ticks since then
+}
+
+// releaseAfter is after how many ticks of lead without leading.
+const releaseAfter = 100
+
+// unused is called at each tick, and reports whether the connections are to be closed.
+func (s *streams) unused(leads bool) bool {
+	if s.since++; leads {
+		*s = streams{led: true}
+	}
+	if !s.led || s.since < releaseAfter {
+		return false
+	}
+	*s = streams{}
+	return true
 }
 
 // open proposes an Epoch. Once it is applied, decisions use the table.

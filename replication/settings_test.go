@@ -73,3 +73,27 @@ func TestDifferencesAreSaidSeldom(t *testing.T) {
 		}
 	}
 }
+
+// The connections of a node that has led are closed once, when it has not led for a while.
+func TestStreamsAreReleased(t *testing.T) {
+	var s streams
+	closed := 0
+	ticks := func(n int, leads bool, want int) {
+		t.Helper()
+		for range n {
+			if s.unused(leads) {
+				closed++
+			}
+		}
+		if closed != want {
+			t.Errorf("closed %d times, want %d", closed, want)
+		}
+	}
+	ticks(5*releaseAfter, false, 0) // it has not led
+	ticks(5*releaseAfter, true, 0)
+	ticks(releaseAfter-1, false, 0)
+	ticks(1, true, 0)
+	ticks(releaseAfter-1, false, 0)
+	ticks(1, false, 1)
+	ticks(5*releaseAfter, false, 1)
+}

@@ -38,7 +38,7 @@ func NewTransport(l *Layer, log hclog.Logger) *Transport {
 }
 
 const (
-	maxPool = 3 // connections to a peer that are kept
+	maxPool = 2 // connections to a peer that are kept, each with a buffer of 256 kB: for entries, and for heartbeats
 	// If nobody listens on a peer's port, entries wait for redial before the next attempt, redials times at most. Raft
 	// itself waits longer after each failure, up to 10 s, and a peer that is back would get no entries for that time.
 	redial  = 20 * time.Millisecond

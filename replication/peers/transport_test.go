@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,39 @@ func TestPeerThatWasStartedAgain(t *testing.T) {
 		}
 		_, _ = to.Close(), p.Port.Close()
 		p = newPeerAt(t, "to", p.address, nil, greetTimeout)
+	}
+}
+
+// Messages go on after either side has closed its connections, as a node does for a group that it leads no more.
+func TestStreamsThatWereClosed(t *testing.T) {
+	to, from := newTransport(newPeer(t, "to", nil)), newTransport(newPeer(t, "from", nil))
+	defer func() { _ = from.Close() }()
+	var all sync.WaitGroup
+	defer all.Wait()
+	stop := make(chan struct{})
+	defer func() { close(stop); _ = to.Close() }()
+	all.Go(func() {
+		for {
+			select {
+			case rpc := <-to.Consumer():
+				rpc.Respond(&raft.AppendEntriesResponse{Term: 7, Success: true}, nil)
+			case <-stop:
+				return
+			}
+		}
+	})
+	for i := range 9 {
+		var resp raft.AppendEntriesResponse
+		args := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, Addr: []byte("from")}, Term: 7, PrevLogEntry: uint64(i % 2)}
+		if err := from.AppendEntries("to@1", to.LocalAddr(), args, &resp); err != nil || !resp.Success {
+			t.Fatalf("message %d: %+v, %v", i, resp, err)
+		}
+		if i%3 == 1 {
+			to.CloseStreams()
+		}
+		if i%3 == 2 {
+			from.CloseStreams()
+		}
 	}
 }
 
