@@ -29,7 +29,7 @@ func (s Set) compact() bool { return len(s) > formAt && s[formAt]&isCompact != 0
 // compactHead returns the size of what comes before the entries.
 func compactHead(s Set) int { return formAt + 1 + 4*int(s[formAt]&hasVoid) }
 
-// sizeAt returns the size of the entry at an offset, of which leastEntry bytes are there. It is more than what is there of one that is damaged.
+// sizeAt returns the size of the entry at an offset, which must have at least leastEntry bytes left. For a damaged entry, the size may exceed what is left.
 func sizeAt(s Set, at int) int {
 	b := s[at:]
 	if b[statusAt] == brief {

@@ -98,7 +98,7 @@ func (m *model) take(t *rapid.T, k *kept) (err error) {
 	if rest := b[len(k.want):]; len(rest) > len(k.maybe) && len(bytes.Trim(rest[len(k.maybe):], "\x00")) > 0 {
 		t.Fatalf("%s has %q behind what it must have, want %q at most", k.name, rest, k.maybe)
 	}
-	// As the log of a node does: what is torn is cut off before anybody writes.
+	// A node's log cuts off a torn write when it is opened. So does this.
 	if err := m.fs.Truncate(k.name, int64(len(k.want))); err != nil {
 		return err
 	}
