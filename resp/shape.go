@@ -63,12 +63,14 @@ func (s *Shape) With(key []byte) [][]byte {
 // key has at most most bytes and does not begin with a zero byte, and it lies whole in the buffer. Otherwise NextOf returns nil, and Next returns
 // the command.
 func (r *Reader) NextOf(s *Shape, most int) (key []byte) {
+	if r.at.left|r.at.scanned != 0 { // step has begun this command, of which the rest has come since, and goes on
+		return nil
+	}
 	b, head := r.buf[r.start:], len(s.head)
 	if head == 0 || len(b) < head+len(s.tail)+len("$0\r\n\r\n") || string(b[:head]) != string(s.head) {
 		return nil
 	}
-	// If step has begun this command, of which the rest has come since, it goes on.
-	if r.at.left|r.at.scanned != 0 || len(s.args) > r.Limits.Args || s.bulk > r.Limits.Bulk {
+	if len(s.args) > r.Limits.Args || s.bulk > r.Limits.Bulk {
 		return nil
 	}
 	key, end := argument(b, head)

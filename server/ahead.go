@@ -56,14 +56,13 @@ const (
 func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	keyMost := int(s.srv.set.MaxKeyLen.Get())
 	m := s.remembered
-	first := s.forms != nil && s.forms.row >= rowOfForms && !s.limited
-	if first { // before the remembered command is looked for in vain
+	if f := s.forms; f != nil && f.row >= rowOfForms && !s.limited { // before the remembered command is looked for in vain
 		p := &a.made[a.n]
-		if cmd, key := s.forms.find(s, keyMost, p); cmd != nil {
+		if cmd, key := f.find(s, keyMost, p); cmd != nil {
 			a.add(cmd, p, key)
 			return nil, nil, true
 		}
-		s.forms.row = 0
+		f.row = 0
 	}
 	if m != nil && promising(m.missed) {
 		if key := s.rd.NextOf(&m.shape, keyMost); key != nil {
@@ -81,9 +80,9 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 		}
 	}
 	p := &a.made[a.n]
-	if s.forms != nil && !s.limited && !first {
-		if cmd, key := s.forms.find(s, keyMost, p); cmd != nil {
-			s.forms.row++
+	if f := s.forms; f != nil && !s.limited {
+		if cmd, key := f.find(s, keyMost, p); cmd != nil {
+			f.row++
 			a.add(cmd, p, key)
 			return nil, nil, true
 		}
@@ -277,8 +276,8 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 	if warm {
 		a.warm(s)
 	}
-	ran, start, several, gone, placed := 0, 0, s.srv.several(), false, a.placed > 0
-	if placed {
+	ran, start, several, gone := 0, 0, s.srv.several(), false
+	if several && a.placed > 0 {
 		a.place(s.fwd)
 	}
 	for ; ran < a.n && s.life.Open() && !over; ran++ {
@@ -309,7 +308,7 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 			}
 			s.invoke(a.cmds[ran], words, 0)
 			if (s.slow > 0 || s.call.Ran >= handler.LookAtClock) && back && s.overTurn(0) {
-				if over = true; !placed {
+				if over = true; a.placed == 0 {
 					s.rd.Unread(a.left[ran] - s.rd.Buffered())
 				}
 			}
@@ -319,14 +318,25 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 			s.flush()
 		}
 	}
-	switch s.call.Ran += ran; {
-	case placed:
-		s.fwd.here.sent += ran
-	case several:
-		s.fwd.runsHere(ran)
-	}
+	s.call.Ran += ran
 	if s.remembered != nil && a.last != nil && a.last != &s.remembered.plan {
 		s.remembered.plan = *a.last
+	}
+	if several {
+		a.ranHere(s, ran, over, gone)
+	}
+	a.empty()
+	return over || gone
+}
+
+// ranHere is told how many of the queued commands have run, with several groups: if over or gone is set, the queue's turn has ended before the others, over
+// because the session's has, or gone because this node does not lead the next one's group.
+func (a *ahead) ranHere(s *session, ran int, over, gone bool) {
+	placed := a.placed > 0
+	if a.placed, a.of = 0, 0; placed {
+		s.fwd.here.sent += ran
+	} else {
+		s.fwd.runsHere(ran)
 	}
 	switch {
 	case placed && (over || gone):
@@ -337,8 +347,6 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 			s.execute(args)
 		}
 	}
-	a.empty()
-	return over || gone
 }
 
 // empty empties the queue.
@@ -346,7 +354,7 @@ func (a *ahead) empty() {
 	if cap(a.words) > aheadWords {
 		a.words = nil
 	}
-	a.n, a.words, a.last, a.shaped, a.placed, a.of = 0, a.words[:0], nil, false, 0, 0
+	a.n, a.words, a.last, a.shaped = 0, a.words[:0], nil, false
 }
 
 // lendQueue returns a queue for one batch.
@@ -361,6 +369,7 @@ func lendQueue(p *sync.Pool) *ahead {
 // are harmless, because they are set again before they are read.
 func takeQueue(p *sync.Pool, a *ahead) {
 	a.empty()
+	a.placed, a.of = 0, 0
 	p.Put(a)
 }
 
