@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/hashicorp/raft"
 
@@ -99,20 +100,22 @@ func applyGroup(t Table, m *machine, index uint64, records []byte) error {
 // applyMost is the most records that are applied at once.
 const applyMost = 512
 
+// rooms lends room for so many.
+var rooms = sync.Pool{New: func() any { return new([applyMost]journal.Record) }}
+
 // applyRecords applies the records in b.
-func applyRecords(t Table, now int64, b []byte) error {
-	var all [applyMost]journal.Record
-	for len(b) > 0 {
+func applyRecords(t Table, now int64, b []byte) (err error) {
+	room := rooms.Get().(*[applyMost]journal.Record)
+	defer rooms.Put(room)
+	for len(b) > 0 && err == nil {
 		count := 0
-		for ; count < len(all) && len(b) > 0; count++ {
-			var err error
-			if all[count], b, err = journal.Parse(b); err != nil {
-				return err
-			}
+		for ; count < len(room) && len(b) > 0 && err == nil; count++ {
+			room[count], b, err = journal.Parse(b)
 		}
-		if err := t.Apply(now, all[:count]); err != nil {
-			return err
+		if err == nil {
+			err = t.Apply(now, room[:count])
 		}
+		clear(room[:count]) // they point into b
 	}
-	return nil
+	return err
 }

@@ -145,7 +145,8 @@ func (a *Awaited) Await(sh *Shares, kick bool) (waits bool) {
 	if sh == nil || len(sh.Tells) == 0 {
 		return false
 	}
-	if a.under.Add(0, sh); a.wait(kick) {
+	a.under, *sh = *sh, a.under // under is empty
+	if a.wait(kick) {
 		return true
 	}
 	a.under.Reset()
@@ -211,7 +212,11 @@ func (a *Awaited) Again(kick bool) bool {
 // part: the caller may write each to a socket.
 func (a *Awaited) Each(b []byte, known, unknown func(part []byte)) {
 	from, at := 0, 0
-	for _, sp := range a.under.spans {
+	spans := a.under.spans
+	if !a.isLost(ofAll) { // nearly always
+		spans = nil
+	}
+	for _, sp := range spans {
 		if a.isLost(sp.of) {
 			if from < at {
 				known(b[from:at])
