@@ -49,8 +49,8 @@ var ErrClock = errors.New("replication: the note of the time is far ahead of thi
 //
 // Where the machine's clock is wrong, or was when the cluster began, the time of the log is as far ahead as the note's.
 func readNote(path string, c Clock, logs raft.LogStore) (was *note, now int64, err error) {
-	was = &note{}
-	switch err := disk.ReadRecord(disk.OS{}, path, noteKind, was); {
+	was, err = disk.ReadNote(disk.OS{}, path, noteKind, func(a, b *note) bool { return a.Elapsed > b.Elapsed }) // both are of one boot
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, 0, nil
 	case err != nil:
@@ -94,7 +94,8 @@ func lastClock(logs raft.LogStore) (int64, error) {
 
 // clockFile is the note of a running node, in its file.
 type clockFile struct {
-	path      string // "" for none
+	path      string     // "" for none
+	file      *disk.Note // nil before the first write
 	clock     Clock
 	logs      raft.LogStore
 	snapshots *snapshotStore
@@ -165,7 +166,10 @@ func (n *clockFile) write() error {
 		defer s.last.mu.Unlock()
 		was.Last, _ = s.log.LastIndex() // never fails
 	}
-	return disk.NoteRecord(disk.OS{}, n.path, noteKind, was)
+	if n.file == nil {
+		n.file = disk.NewNote(disk.OS{}, n.path, noteKind)
+	}
+	return n.file.Write(was)
 }
 
 // forgetNote removes the note in a directory, if there is one.

@@ -266,7 +266,7 @@ func TestLogThatIsCutShort(t *testing.T) {
 		dir := copied(t, sound)
 		last := uint64(len(ends))
 		if err := errors.Join(
-			disk.NoteRecord(disk.OS{}, filepath.Join(dir, noteFile), noteKind, note{Clock: 1_700_000_000e9, Boot: boot, Elapsed: 1, Last: last}),
+			disk.NewNote(disk.OS{}, filepath.Join(dir, noteFile), noteKind).Write(note{Clock: 1_700_000_000e9, Boot: boot, Elapsed: 1, Last: last}),
 			disk.WriteRecord(disk.OS{}, filepath.Join(dir, lastFile), lastKind, storedLast{Node: incarnation(t, dir), Last: last - 1})); err != nil {
 			t.Fatal(err)
 		}
@@ -277,6 +277,35 @@ func TestLogThatIsCutShort(t *testing.T) {
 		if err := startAndCheck(t, "cut", dir); errors.Is(err, errFiles) != (boot == 7) {
 			t.Errorf("in boot %d, its last note from boot 7: %v", boot, err)
 		}
+	}
+	// The kill may come in the middle of a note: the one before counts.
+	dir, last := copied(t, sound), uint64(len(ends))
+	file := filepath.Join(dir, noteFile)
+	n := disk.NewNote(disk.OS{}, file, noteKind)
+	var before, after []byte
+	for i, reached := range []uint64{last - 1, last, last} {
+		before = after
+		err := n.Write(note{Clock: 1_700_000_000e9, Boot: 7, Elapsed: int64(i), Last: reached})
+		if err == nil {
+			after, err = os.ReadFile(file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := range before {
+		if before[at] != after[at] {
+			clear(after[at+1 : at+40])
+			break
+		}
+	}
+	if err := errors.Join(os.WriteFile(file, after, 0o600),
+		disk.WriteRecord(disk.OS{}, filepath.Join(dir, lastFile), lastKind, storedLast{Node: incarnation(t, dir), Last: last - 1})); err != nil {
+		t.Fatal(err)
+	}
+	at(dir, ends[last-2], false)
+	if err := startAndCheck(t, "cut, and killed in a note", dir); !errors.Is(err, errFiles) {
+		t.Errorf("the note before the last does not count: %v", err)
 	}
 }
 
@@ -368,7 +397,7 @@ func TestNoteFromTheFuture(t *testing.T) {
 		{"at the end of time", logged, math.MaxInt64, 7, ErrClock},
 		{"from before the machine was rebooted", logged, math.MaxInt64, 8, nil},
 	} {
-		if err := disk.NoteRecord(disk.OS{}, filepath.Join(dir, noteFile), noteKind, note{Clock: c.note, Boot: c.boot, Elapsed: elapsed}); err != nil {
+		if err := disk.NewNote(disk.OS{}, filepath.Join(dir, noteFile), noteKind).Write(note{Clock: c.note, Boot: c.boot, Elapsed: elapsed}); err != nil {
 			t.Fatal(err)
 		}
 		clock.Wall = func() int64 { return c.wall }

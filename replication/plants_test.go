@@ -82,6 +82,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"record-not-verified", "../internal/disk/record.go", "|| recordCRC(b) != binary.LittleEndian.Uint32(b[recordSum:]):", ":", "TestDamagedRecords"},
 		{"lost-end-of-the-log-accepted", "stores.go", "if last < had {", "if false {", "TestLogThatIsCutShort"},
 		{"cut-of-the-end-not-noted", "lastindex.go", "return l.write(min(l.Last, index-1))", "return nil", "TestLogThatRaftCutsShort"},
+		{"note-over-the-newer", "../internal/disk/note.go", "n.next = notePlace - n.next", "_ = n.next", "./TestLogThatIsCutShort"},
 		{"note-from-the-future-believed", "clockfile.go", "if ahead > noteAhead && ", "if false && ", "TestNoteFromTheFuture"},
 		{"lost-files-made-anew", "stores.go", "if path := filepath.Join(dir, inner); !exists(path) {", "if path := filepath.Join(dir, inner); false {", "TestMissingFiles"},
 		{"old-cluster-after-a-recovery", "recover.go", "who.Cluster, who.Began = draw(), true", "who.Began = true", "TestRecover"},

@@ -96,16 +96,3 @@ func WriteRecord(fsys FS, path, kind string, value any) error {
 	}
 	return Replace(fsys, path, b)
 }
-
-// NoteRecord does the same without waiting for the disk. It is for a value that is worthless once the machine has
-// stopped, which may leave anything in the file.
-func NoteRecord(fsys FS, path, kind string, value any) error {
-	b, err := Seal(kind, value)
-	if err != nil {
-		return err
-	}
-	if err := Write(fsys, path+TmpSuffix, b, false); err != nil {
-		return err
-	}
-	return fsys.Rename(path+TmpSuffix, path)
-}

@@ -41,6 +41,15 @@ func (f *Faulty) Create(name string) (disk.File, error) {
 	return &failFile{file.(*memFile), f, name}, nil
 }
 
+// Edit implements disk.FS.
+func (f *Faulty) Edit(name string) (disk.File, error) {
+	file, err := f.Mem.Edit(name)
+	if err != nil {
+		return nil, err
+	}
+	return &failFile{file.(*memFile), f, name}, nil
+}
+
 // Truncate implements disk.FS.
 func (f *Faulty) Truncate(name string, size int64) error {
 	if f.failing("truncate " + name) {
