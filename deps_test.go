@@ -239,14 +239,20 @@ func TestNoMutableGlobals(t *testing.T) {
 	})
 }
 
-// isTable reports whether v is a composite literal of an array, which is how Go code writes constant tables.
+// isTable reports whether v is a composite literal of an array, which is how Go code writes constant tables, or an array that a function
+// literal computes.
 func isTable(v *ast.ValueSpec) bool {
 	for _, val := range v.Values {
-		c, ok := val.(*ast.CompositeLit)
-		if !ok {
-			return false
+		typ := ast.Expr(nil)
+		switch val := val.(type) {
+		case *ast.CompositeLit:
+			typ = val.Type
+		case *ast.CallExpr:
+			if f, ok := val.Fun.(*ast.FuncLit); ok && f.Type.Results != nil {
+				typ = f.Type.Results.List[0].Type
+			}
 		}
-		if a, ok := c.Type.(*ast.ArrayType); !ok || a.Len == nil {
+		if a, ok := typ.(*ast.ArrayType); !ok || a.Len == nil {
 			return false
 		}
 	}

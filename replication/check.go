@@ -218,7 +218,7 @@ func (c *checker) entry(l *raft.Log, t *counting, apply bool) error {
 	} else {
 		c.r.Batches++
 	}
-	if err := applyRecords(t, 0, e.records); err != nil || !apply {
+	if err := applyRecords(t, 0, e.records, &c.m.room); err != nil || !apply {
 		return err
 	}
 	_, err = c.m.apply(&e, l.Term)

@@ -46,6 +46,8 @@ type machine struct {
 	// asked is this node's own Epoch that was proposed and not yet applied; own is its own epoch while
 	// that is open. Both are of this process only.
 	asked, own id
+	// room is for the records that are being applied.
+	room []journal.Record
 }
 
 // fence is the part of the machine that is the same on all nodes at the same index of the log.

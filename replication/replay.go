@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/hashicorp/raft"
 
@@ -88,7 +87,7 @@ var errMissed = errors.New("replication: the state that an entry changes is not 
 
 // applyGroup applies the records of an accepted group, whose last entry has the given index.
 func applyGroup(t Table, m *machine, index uint64, records []byte) error {
-	if err := applyRecords(t, m.clock, records); err != nil || index <= m.fuzzy {
+	if err := applyRecords(t, m.clock, records, &m.room); err != nil || index <= m.fuzzy {
 		return err
 	}
 	if key, missed := t.Missed(m.clock); missed {
@@ -100,22 +99,20 @@ func applyGroup(t Table, m *machine, index uint64, records []byte) error {
 // applyMost is the most records that are applied at once.
 const applyMost = 512
 
-// rooms lends room for so many.
-var rooms = sync.Pool{New: func() any { return new([applyMost]journal.Record) }}
-
-// applyRecords applies the records in b.
-func applyRecords(t Table, now int64, b []byte) (err error) {
-	room := rooms.Get().(*[applyMost]journal.Record)
-	defer rooms.Put(room)
+// applyRecords applies the records in b. They are parsed into room, which the next call may have.
+func applyRecords(t Table, now int64, b []byte, room *[]journal.Record) (err error) {
 	for len(b) > 0 && err == nil {
-		count := 0
-		for ; count < len(room) && len(b) > 0 && err == nil; count++ {
-			room[count], b, err = journal.Parse(b)
+		all := (*room)[:0]
+		for len(all) < applyMost && len(b) > 0 && err == nil {
+			var r journal.Record
+			r, b, err = journal.Parse(b)
+			all = append(all, r)
 		}
 		if err == nil {
-			err = t.Apply(now, room[:count])
+			err = t.Apply(now, all)
 		}
-		clear(room[:count]) // they point into b
+		clear(all) // they point into b
+		*room = all
 	}
 	return err
 }

@@ -69,6 +69,7 @@ func blockSum(b []byte) uint32 { return disk.Sum(0, b[:12], b[blockHead:]) }
 // entry whose effects the snapshot may include. After an error the table has a part of the snapshot.
 func readSnapshot(r io.Reader, t Table) (f fence, fuzzy uint64, err error) {
 	var b []byte
+	var room []journal.Record
 	records := uint64(0)
 	for first := true; ; first = false {
 		var kind uint32
@@ -92,7 +93,7 @@ func readSnapshot(r io.Reader, t Table) (f fence, fuzzy uint64, err error) {
 			count := uint64(0)
 			if count, err = countRecords(payload); err == nil {
 				records += count
-				err = applyRecords(t, f.clock, payload)
+				err = applyRecords(t, f.clock, payload, &room)
 			}
 		case kind != blockEnd || len(payload) != 16 || binary.LittleEndian.Uint64(payload) != records:
 			err = errSnapshot
