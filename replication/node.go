@@ -112,6 +112,9 @@ func (n *Node) startRaft() error {
 	return p.guarded.apart(func() (err error) {
 		c := n.o.config()
 		n.lease = c.LeaderLeaseTimeout
+		if p.wire != nil {
+			p.wire.SetHeartbeat(c.HeartbeatTimeout)
+		}
 		n.raft, err = raft.NewRaft(c, n.replica, p.logs, p.stable, p.snapshots, p.transport)
 		n.Cluster.raft, n.compact.raft = n.raft, n.raft
 		return err
@@ -235,11 +238,17 @@ func (n *Node) SetTimeouts(heartbeat, election time.Duration) error {
 	if c.HeartbeatTimeout < n.lease {
 		return fmt.Errorf("the lease timeout is %v since the start, and the heartbeat timeout must not be less", n.lease)
 	}
+	if n.parts.wire != nil {
+		n.parts.wire.SetHeartbeat(c.HeartbeatTimeout)
+	}
 	return n.raft.ReloadConfig(c)
 }
 
-// leadRetry is how soon a node looks again whether it can lead.
-const leadRetry = 100 * time.Millisecond
+// leadRetry is how soon a node looks again whether it can lead, after it could not. leadLook is when it looks although nothing has happened.
+const (
+	leadRetry = 100 * time.Millisecond
+	leadLook  = time.Second
+)
 
 // lead opens an epoch whenever Raft has made this node the leader.
 //
@@ -248,9 +257,9 @@ const leadRetry = 100 * time.Millisecond
 func (n *Node) lead() {
 	var refused refusals
 	var kept streams
-	tick := time.NewTicker(leadRetry)
+	tick := time.NewTicker(leadLook)
 	defer tick.Stop()
-	for {
+	for pause := leadLook; ; {
 		select {
 		case <-n.life.stop:
 			return
@@ -273,6 +282,14 @@ func (n *Node) lead() {
 				n.replica.giveUp(errStuckTransfer)
 			}
 		}
+		next := leadLook
+		if leads := n.raft.State() == raft.Leader; kept.follows(leads) || leads && n.Turn() == 0 {
+			next = leadRetry
+		}
+		if next != pause {
+			pause = next
+			tick.Reset(pause)
+		}
 	}
 }
 
@@ -280,18 +297,26 @@ func (n *Node) lead() {
 // node that begins a cluster of several groups leads them all at first.
 type streams struct {
 	led   bool
-	since int // ticks since then
+	since int // ticks of leadRetry since then
 }
 
-// releaseAfter is after how many ticks of lead without leading.
+// follows notes whether the node leads, and reports whether ticks count.
+func (s *streams) follows(leads bool) bool {
+	if leads {
+		*s = streams{led: true}
+	}
+	return s.led && !leads
+}
+
+// releaseAfter is after how many ticks without leading.
 const releaseAfter = 100
 
 // unused is called at each tick, and reports whether the connections are to be closed.
 func (s *streams) unused(leads bool) bool {
-	if s.since++; leads {
-		*s = streams{led: true}
+	if !s.follows(leads) {
+		return false
 	}
-	if !s.led || s.since < releaseAfter {
+	if s.since++; s.since < releaseAfter {
 		return false
 	}
 	*s = streams{}

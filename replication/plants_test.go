@@ -83,6 +83,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"lost-end-of-the-log-accepted", "stores.go", "if last < had {", "if false {", "TestLogThatIsCutShort"},
 		{"cut-of-the-end-not-noted", "lastindex.go", "return l.write(min(l.Last, index-1))", "return nil", "TestLogThatRaftCutsShort"},
 		{"note-over-the-newer", "../internal/disk/note.go", "n.next = notePlace - n.next", "_ = n.next", "./TestLogThatIsCutShort"},
+		{"heartbeat-replaced-by-an-older-message", "peers/piggyback.go", "case h.by == number:", "case h.by <= number:", "TestHeartbeatsThatWait"},
+		{"heartbeat-replaced-in-another-term", "peers/piggyback.go", "if h.term != term {", "if false {", "TestHeartbeatsThatWait"},
 		{"note-from-the-future-believed", "clockfile.go", "if ahead > noteAhead && ", "if false && ", "TestNoteFromTheFuture"},
 		{"lost-files-made-anew", "stores.go", "if path := filepath.Join(dir, inner); !exists(path) {", "if path := filepath.Join(dir, inner); false {", "TestMissingFiles"},
 		{"old-cluster-after-a-recovery", "recover.go", "who.Cluster, who.Began = draw(), true", "who.Began = true", "TestRecover"},

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,9 +24,12 @@ type Transport struct {
 	// Stop is closed when the node stops. It is set before Raft starts.
 	Stop <-chan struct{}
 
+	alone atomic.Bool // heartbeats do not wait for other messages
+
 	mu sync.Mutex
 	// last has the last entry that each peer has reported.
 	last map[raft.ServerID]uint64
+	with map[raft.ServerID]*piggyback
 }
 
 // NewTransport serves Raft on a layer that is served.
@@ -34,8 +38,11 @@ func NewTransport(l *Layer, log hclog.Logger) *Transport {
 		Stream: l, MaxPool: maxPool, MaxRPCsInFlight: 1, Timeout: Timeout, Logger: countingLog{log, l},
 	})
 	t.TimeoutScale = timeoutScale
-	return &Transport{NetworkTransport: t, Layer: l, last: map[raft.ServerID]uint64{}}
+	return &Transport{NetworkTransport: t, Layer: l, last: map[raft.ServerID]uint64{}, with: map[raft.ServerID]*piggyback{}}
 }
+
+// SetHeartbeat says what Raft's heartbeat timeout is.
+func (w *Transport) SetHeartbeat(timeout time.Duration) { w.alone.Store(timeout < piggybackFrom) }
 
 const (
 	maxPool = 2 // connections to a peer that are kept, each with a buffer of 256 kB: for entries, and for heartbeats
@@ -92,18 +99,42 @@ func Bound(args *raft.AppendEntriesRequest) {
 	args.LeaderCommitIndex = min(args.LeaderCommitIndex, args.PrevLogEntry+uint64(len(args.Entries)))
 }
 
-// AppendEntries sends entries or a heartbeat to a peer, and notes the last entry that the peer has.
+// AppendEntries sends entries or a heartbeat to a peer, and notes the last entry that the peer has. Other messages may replace a heartbeat: see
+// piggyback.
 func (w *Transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	w.Layer.expects(id, to)
 	Bound(args)
 	heartbeat := args.PrevLogEntry == 0 && len(args.Entries) == 0
+	with := w.piggyback(id)
+	if heartbeat && !w.alone.Load() && with.replaces(args.Term, resp, w.Stop) {
+		return nil
+	}
+	var number uint64
+	if !heartbeat {
+		number = with.begins(args.Term)
+	}
 	err := w.send(!heartbeat, func() error { return w.NetworkTransport.AppendEntries(id, to, args, resp) })
+	if !heartbeat {
+		with.ended(number, resp, err == nil)
+	}
 	if err == nil && resp.Success {
 		w.mu.Lock()
 		w.last[id] = resp.LastLog
 		w.mu.Unlock()
 	}
 	return err
+}
+
+// piggyback returns that of a peer.
+func (w *Transport) piggyback(id raft.ServerID) *piggyback {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.with[id]
+	if p == nil {
+		p = newPiggyback()
+		w.with[id] = p
+	}
+	return p
 }
 
 // RequestVote asks a peer for its vote.
