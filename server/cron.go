@@ -17,9 +17,9 @@ func (srv *Server) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { srv.keepHouse(ctx) })
 	for _, g := range srv.every {
-		wg.Go(func() { srv.sweep(ctx, g) })
 		wg.Go(func() { ring(ctx, g) })
 	}
+	wg.Go(func() { srv.sweep(ctx) })
 	wg.Go(func() { srv.watchScripts(ctx) })
 	wg.Wait()
 }
@@ -63,28 +63,39 @@ const (
 	sweepRest   = 2 * time.Millisecond
 )
 
-// sweep drops expired keys of a group, and evicts keys after maxmemory was lowered. It runs hz times a
-// second, and more often while there is much to drop. Eviction removes a sixteenth of the keys
-// that it looks at, so the threshold for "much" is below that.
-func (srv *Server) sweep(ctx context.Context, g *group.Group) {
+// sweep drops expired keys of all groups, and evicts keys after maxmemory was lowered. It goes over all groups hz times a
+// second, and more often over those in which there is much to drop. One timer is for all: most groups have nothing to drop.
+func (srv *Server) sweep(ctx context.Context) {
+	much := make([]bool, len(srv.every)) // by group, whether it is to be swept again
+	rest := time.Duration(0)             // until all groups are
 	for wait := sweepRest; ; {
-		g.Sweeps.Rest()
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		now := srv.clock.Now()
-		g.Sweeps.Beat(now)
-		wait = time.Second / time.Duration(max(1, srv.set.Hz.Get()))
-		if g.Special.Load()&specialLoading != 0 {
-			continue // the clock may be wrong while loading, and an engine's time never goes back
+		all := rest <= wait
+		if rest -= wait; all {
+			rest = time.Second / time.Duration(max(1, srv.set.Hz.Get()))
+			srv.auth.Sweep(srv.clock.Now())
 		}
-		if g.Engine.Load().Sweep(g.Now(), sweepBudget) > sweepBudget/20 {
-			wait = min(wait, sweepRest)
+		wait = rest
+		for i, g := range srv.every {
+			if much[i] = (all || much[i]) && srv.sweepGroup(g); much[i] {
+				wait = min(wait, sweepRest)
+			}
 		}
-		srv.auth.Sweep(now)
 	}
+}
+
+// sweepGroup takes one step, and reports whether there is much more to drop.
+func (srv *Server) sweepGroup(g *group.Group) bool {
+	if g.Special.Load()&specialLoading != 0 {
+		return false // the clock may be wrong while loading, and an engine's time never goes back
+	}
+	g.Sweeps.Beat(srv.clock.Now())
+	defer g.Sweeps.Rest()
+	return g.Engine.Load().Sweep(g.Now(), sweepBudget) > sweepBudget/20
 }
 
 // ringMost is the longest sleep before ring reads the clock again. The engine's deadlines are

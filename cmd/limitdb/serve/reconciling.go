@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"limitdb/groups"
@@ -31,16 +32,46 @@ type reconciling struct {
 	said      string                       // the last error in the log
 }
 
+// reconcileAll brings the groups that this node leads to their places, until ctx ends. One timer is for all of them, and those that the node
+// does not lead do not wake up.
+func (s *several) reconcileAll(ctx context.Context, background *sync.WaitGroup) {
+	look, led := make([]chan struct{}, len(s.replicas)), make([]bool, len(s.replicas))
+	for g := range look {
+		look[g] = make(chan struct{}, 1)
+		background.Go(func() { s.reconcile(ctx, g, look[g]) })
+	}
+	background.Go(func() {
+		every(ctx, reconcileEvery, func() {
+			for g, r := range s.replicas {
+				node := r.node.Load()
+				leads := node != nil && node.Turn() != 0
+				if leads || led[g] { // a last look forgets what it remembers
+					select {
+					case look[g] <- struct{}{}:
+					default:
+					}
+				}
+				led[g] = leads
+			}
+		})
+	})
+}
+
 // reconcile brings a group to its place, step by step, while this node leads it, until ctx ends.
-func (s *several) reconcile(ctx context.Context, group int) {
+func (s *several) reconcile(ctx context.Context, group int, look <-chan struct{}) {
 	r := &reconciling{s: s, group: group}
-	every(ctx, reconcileEvery, func() {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look:
+		}
 		for range mostSteps {
 			if ctx.Err() != nil || !r.step() {
-				return
+				break
 			}
 		}
-	})
+	}
 }
 
 // step takes the next step, and reports whether another may follow at once.

@@ -147,13 +147,15 @@ const (
 // sweep removes what has expired at the replicated time while this node makes no decisions. At other times
 // the server does it.
 func (r *replica) sweep(ctx context.Context) {
-	every(ctx, sweepPause, r.sweepOnce)
+	every(ctx, sweepPause, func() { r.sweepOnce() })
 }
 
-func (r *replica) sweepOnce() {
+// sweepOnce returns how many keys it has dropped.
+func (r *replica) sweepOnce() int {
 	if node := r.node.Load(); node != nil && node.Turn() == 0 {
-		r.states.Load().Sweep(node.Expired(), sweepSlots)
+		return r.states.Load().Sweep(node.Expired(), sweepSlots)
 	}
+	return 0
 }
 
 // The methods below implement replication.Table.

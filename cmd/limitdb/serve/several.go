@@ -232,9 +232,7 @@ func (s *several) removeGroup(group int) error {
 
 // run starts what the node does all the time, until ctx ends.
 func (s *several) run(ctx context.Context, background *sync.WaitGroup) {
-	for _, r := range s.replicas {
-		background.Go(func() { s.reconcile(ctx, r.number) })
-	}
+	s.reconcileAll(ctx, background)
 	background.Go(func() { s.sweep(ctx) })
 	background.Go(func() { every(ctx, surveyEvery, s.near.survey) })
 	background.Go(func() { s.pools.followLeaders(ctx) })
@@ -243,18 +241,29 @@ func (s *several) run(ctx context.Context, background *sync.WaitGroup) {
 	background.Go(func() { every(ctx, discardEvery, s.discard) })
 }
 
-// sweep sweeps the groups in turn: together as much as the only group of another cluster, which would have all their keys.
+// sweepSteps is the most groups that are swept before the next pause.
+const sweepSteps = 10
+
+// sweep sweeps the groups in turn: together as much as the only group of another cluster, which would have all their keys. It wakes up more
+// often only while there is much to drop.
 func (s *several) sweep(ctx context.Context) {
-	next := 0
-	every(ctx, sweepPause, func() {
-		for range s.replicas {
-			next = (next + 1) % len(s.replicas)
-			if s.replicas[next].node.Load() != nil {
-				s.replicas[next].sweepOnce()
-				return
+	for next := 0; ; {
+		steps := 0
+		for much := false; steps < sweepSteps && !much; steps++ {
+			for range s.replicas {
+				next = (next + 1) % len(s.replicas)
+				if s.replicas[next].node.Load() != nil {
+					much = s.replicas[next].sweepOnce() > sweepSlots/20
+					break
+				}
 			}
 		}
-	})
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(steps) * sweepPause):
+		}
+	}
 }
 
 // kick begins the syncs that replies of any group wait for.
