@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"limitdb/internal/group"
 	"limitdb/limit"
+	"limitdb/server/durable"
 )
 
 // BenchmarkCommands measures a command from the bytes read to the bytes to
@@ -194,4 +198,94 @@ func BenchmarkDenied(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkGroups measures a decision on a node that leads all groups, from the bytes read until its reply is let go. The keys have all slots. Some
+// sessions send a pipeline each, then every group is drained once, and then the sessions are woken.
+func BenchmarkGroups(b *testing.B) {
+	const sessions, keys = 16, 10_000
+	for _, n := range []int{1, 16} {
+		for _, depth := range []int{16, 64} {
+			b.Run(fmt.Sprintf("%d/P=%d", n, depth), func(b *testing.B) {
+				var ts *testServer
+				if n == 1 {
+					ts = newTestServer(b)
+				} else {
+					ts = newGroups(b, n)
+				}
+				var all []*drained
+				for _, g := range ts.Groups() {
+					d := &drained{}
+					d.turn.Store(1)
+					g.Keeper.Source = d.source()
+					all = append(all, d)
+				}
+				var clients [sessions]*testClient
+				for i := range clients {
+					clients[i] = ts.client()
+				}
+				var batches [][]byte
+				for i := 0; i < keys; i += depth {
+					var batch []byte
+					for k := range depth {
+						batch = append(batch, encode("RL.TAKE", fmt.Sprintf("user:%07d", (i+k)*7919%keys), "GCRA", "100/h")...)
+					}
+					batches = append(batches, batch)
+				}
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					if i%depth != 0 {
+						continue
+					}
+					c := clients[i/depth%sessions]
+					c.conn.out = c.conn.out[:0]
+					c.s.Data(batches[i/depth%len(batches)])
+					if i/depth%sessions < sessions-1 {
+						continue
+					}
+					for _, d := range all {
+						d.drain()
+					}
+					for _, c := range clients {
+						<-c.conn.woken
+						c.s.Resume()
+						if len(c.conn.out) == 0 {
+							b.Fatal("no reply")
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// drained keeps replies as a primary does: until the drain after them.
+type drained struct {
+	turn    atomic.Uint64
+	mu      sync.Mutex // guards all below
+	begun   uint64
+	waiters group.Waiters
+}
+
+func (d *drained) source() *durable.Source {
+	return &durable.Source{
+		Turn: d.turn.Load,
+		Wait: func(turn uint64, fn func(error)) bool {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.waiters.Add(d.begun+1, fn)
+			return true
+		},
+		Holds: func() bool { return true },
+		Kick:  func() { d.waiters.Kick() },
+	}
+}
+
+// drain lets go all that waits.
+func (d *drained) drain() {
+	d.mu.Lock()
+	d.begun++
+	told := d.waiters.Until(d.begun)
+	d.mu.Unlock()
+	told.Tell(nil)
 }
