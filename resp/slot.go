@@ -16,11 +16,15 @@ func Slot(key []byte) int {
 	return int(crc16(key)) % Slots
 }
 
-// crc16 returns the CRC-16/XMODEM of b. A byte at a time, each step waits for the one before; crcTables takes eight at once.
+// crc16 returns the CRC-16/XMODEM of b. A byte at a time, each step waits for the one before; crcTables takes eight or four at once.
 func crc16(b []byte) (crc uint16) {
 	t := &crcTables
 	for ; len(b) >= 8; b = b[8:] {
 		crc = t[7][byte(crc>>8)^b[0]] ^ t[6][byte(crc)^b[1]] ^ t[5][b[2]] ^ t[4][b[3]] ^ t[3][b[4]] ^ t[2][b[5]] ^ t[1][b[6]] ^ t[0][b[7]]
+	}
+	if len(b) >= 4 {
+		crc = t[3][byte(crc>>8)^b[0]] ^ t[2][byte(crc)^b[1]] ^ t[1][b[2]] ^ t[0][b[3]]
+		b = b[4:]
 	}
 	for _, c := range b {
 		crc = crc<<8 ^ t[0][byte(crc>>8)^c]

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"limitdb/engine"
-	"limitdb/groups"
 	"limitdb/resp"
 	"limitdb/server/group"
 	"limitdb/server/handler"
@@ -31,20 +30,29 @@ type ahead struct {
 	before [aheadMost]int           // with several groups: bytes of the input before the commands
 	placed int                      // the first of them have places in the session's round, because commands behind them are in it
 	of     uint64                   // with several groups: a bit for each of those of the commands
+	in     uint64                   // while the queue runs, a bit for each that it has entered
 	end    int                      // with several groups: bytes of the input behind the last command
 	words  [][]byte
 
-	made   [aheadMost]request.Plan // room for the plans
-	kept   request.Plan            // that of a command that was taken out again, if last is
-	last   *request.Plan           // of the session's remembered command, if that is the last with a plan
-	shaped bool                    // there are commands of the session's remembered shape
+	entered [groupsMost]entered     // of the groups in in
+	made    [aheadMost]request.Plan // room for the plans
+	kept    request.Plan            // that of a command that was taken out again, if last is
+	last    *request.Plan           // of the session's remembered command, if that is the last with a plan
+	shaped  bool                    // there are commands of the session's remembered shape
 }
 
 // shaped stands in place of the end of a command's words, if the command has the shape of the session's remembered one.
 const shaped = -1
 
+// entered is what a session notes of a group that it enters.
+type entered struct {
+	turn uint64
+	now  int64
+}
+
 const (
-	aheadMost = 64
+	aheadMost  = 64
+	groupsMost = 64 // see raft-groups
 	// aheadFew is the number of keys from which prefetching pays.
 	aheadFew = 4
 	// aheadWords is the most words that an idle queue has room for.
@@ -130,11 +138,11 @@ func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 		return args, err, false
 	}
 	last := a.n - 1
-	n := groups.Of(resp.Slot(a.keys[last]), len(s.srv.keyed))
-	g, follows := s.srv.every[n], false
-	if follows = g.Special.Load()&specialFollowing != 0; !follows && g.Since.Load() <= s.call.Began && s.fwd.legOf(g) == nil {
+	g := s.srv.groupOf(a.keys[last])
+	follows, bit := g.Special.Load()&specialFollowing != 0, bitOf(g)
+	if !follows && (a.of&bit != 0 || g.Since.Load() <= s.call.Began && s.fwd.legOf(g) == nil) { // what these say, they say of all of its commands in the queue
 		a.groups[last], a.before[last], a.end = g, before, s.rd.Buffered()
-		a.of |= 1 << (n - 1)
+		a.of |= bit
 		return nil, nil, true
 	}
 	a.n, a.words = last, a.words[:words]
@@ -147,13 +155,16 @@ func (a *ahead) nextHere(s *session) (args [][]byte, err error, ok bool) {
 		a.kept = *a.last
 		a.last = &a.kept
 	}
-	if follows && a.of>>(n-1)&1 == 0 && a.sends(s, a.cmds[last], g) {
+	if follows && a.of&bit == 0 && a.sends(s, a.cmds[last], g) {
 		return nil, nil, true
 	}
 	s.rd.Unread(before - s.rd.Buffered())
 	args, err = s.rd.Next()
 	return args, err, false
 }
+
+// bitOf returns the bit for a group with keys.
+func bitOf(g *group.Group) uint64 { return 1 << (uint(g.Number-1) % groupsMost) }
 
 // sends adds the command that was read last to the session's round, as collect would, and reports whether it did. Another node leads its group, of which no
 // command is in the queue. So those in the queue may run later.
@@ -277,22 +288,22 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 		a.warm(s)
 	}
 	ran, start, several, gone := 0, 0, s.srv.several(), false
-	if several && a.placed > 0 {
-		a.place(s.fwd)
+	if several {
+		a.in, s.call.Groups = 0, nil // of an earlier command
+		if a.placed > 0 {
+			a.place(s.fwd)
+		}
 	}
 	for ; ran < a.n && s.life.Open() && !over; ran++ {
-		if several {
-			s.call.Groups = nil                                         // of an earlier command
-			if enter(s, a.groups[ran]); s.early&specialFollowing != 0 { // it leads no longer
-				if gone = back; gone {
-					break
-				}
-				s.reject(a.cmds[ran], spec.ErrNoLeader)
-				if end := a.ends[ran]; a.plans[ran] == nil && end != shaped {
-					start = end // the next one's words
-				}
-				continue
+		if several && !a.enter(s, a.groups[ran]) { // it leads no longer
+			if gone = back; gone {
+				break
 			}
+			s.reject(a.cmds[ran], spec.ErrNoLeader)
+			if end := a.ends[ran]; a.plans[ran] == nil && end != shaped {
+				start = end // the next one's words
+			}
+			continue
 		}
 		if warm {
 			s.call.Place = a.places[ran]
@@ -327,6 +338,24 @@ func (a *ahead) run(s *session, back bool) (over bool) {
 	}
 	a.empty()
 	return over || gone
+}
+
+// enter makes g the group of the session's next command, and reports whether this node leads it. As with one group, all commands on its keys are of
+// one turn and time.
+func (a *ahead) enter(s *session, g *group.Group) (leads bool) {
+	in := &a.entered[uint(g.Number-1)%groupsMost]
+	if a.in&bitOf(g) == 0 {
+		if enter(s, g); s.early&specialFollowing != 0 {
+			return false
+		}
+		*in = entered{s.turn, s.call.Now}
+		a.in |= bitOf(g)
+		return true
+	}
+	s.in, s.call.group, s.call.Group = g, g, &g.Group
+	s.turn, s.call.Now = in.turn, in.now
+	s.early &^= specialFollowing // another group's
+	return true
 }
 
 // ranHere is told how many of the queued commands have run, with several groups: if over or gone is set, the queue's turn has ended before the others, over

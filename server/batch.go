@@ -139,7 +139,6 @@ func (s *session) EOF() (done bool) {
 
 func (s *session) begin() {
 	if s.in != nil && s.pending == nil {
-		s.in = nil
 		s.call.enter(s.srv.group)
 	}
 	g := s.call.group
@@ -148,7 +147,11 @@ func (s *session) begin() {
 	}
 	s.early = g.Special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	if s.pending == nil {
-		s.beginTurn()
+		if s.in == nil {
+			s.beginTurn()
+		} else {
+			s.in = nil // with several groups, the turn in each begins when the batch enters it
+		}
 	}
 	s.call.begin(s.srv.clock.Now())
 	s.slow, s.lastScript.loaded = 0, nil

@@ -510,9 +510,9 @@ func TestWaitForAllGroups(t *testing.T) {
 
 // A session remembers a command also where it is for another node, and decides the next of its form by the same plan.
 func TestRememberedForAnotherNode(t *testing.T) {
-	ts, _ := newGroupsKept(t, 2, alone)
-	for _, g := range ts.keyed {
-		g.Keeper.Source.Holds = func() bool { return false }
+	ts, of := newGroupsKept(t, 2, alone)
+	for _, p := range of {
+		p.holds.Store(false)
 	}
 	k1, k2 := ts.keyIn(1), ts.keyIn(2)
 	ts.keyed[0].Follow()

@@ -53,6 +53,8 @@ func (s *session) tellFirst(cmd *spec.Command, mark int) {
 	case !c.Reveals(cmd) || c.Table != nil:
 	case s.call.group.Keeper.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && !c.Quorum && s.pending == nil:
 		s.unsure.told(s)
+	case s.shares != nil && len(c.Groups) == 0: // several groups
+		s.shares.Note(c.group, s.turn, mark, len(c.Out))
 	default:
 		s.tellAll(mark)
 	}

@@ -60,7 +60,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"late-answer-to-wait-kept", "cmd_wait.go", "		l.owes++\n", "		l.owes += 0\n", "TestWaitIsAnsweredLate"},
 		{"reply-beside-a-round-told-at-once", "round.go", "h.waits = h.all.Await(&h.shares, kicks(f.s))", "h.waits = false", "TestRoundOfWhichSomeIsLost"},
 		{"queued-command-placed-too-late", "ahead.go", "	f.opens()\n	a.place(f)\n", "	f.opens()\n", "TestQueueGoesOverOthersCommands"},
-		{"collected-before-its-group-has-run", "ahead.go", "follows && a.of>>(n-1)&1 == 0 && a.sends", "follows && a.sends", "TestQueueGoesOverOthersCommands"},
+		{"collected-before-its-group-has-run", "ahead.go", "follows && a.of&bit == 0 && a.sends", "follows && a.sends", "TestQueueGoesOverOthersCommands"},
 		{"rest-of-a-queue-has-others-commands", "ahead.go", "before == a.before[i]", "before >= a.before[i]", "TestQueueWhoseLeaderStops"},
 		{"plan-of-another-nodes-command-lost", "ahead.go", "	case a.last != &a.made[last]:", "	case true:", "TestLearnedFromAnotherNodesCommand"},
 		{"plan-learned-for-those-before-it", "ahead.go", "	case last == 0:\n", "	case false:\n", "TestLearnedForTheNextCommand"},

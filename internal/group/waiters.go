@@ -20,7 +20,9 @@ type waiter struct {
 // Add makes fn wait for the drain with a number. The drainer is told by the next Kick, so that many share one drain.
 func (w *Waiters) Add(at uint64, fn func(error)) {
 	w.all = append(w.all, waiter{at, fn})
-	w.unkicked.Store(true)
+	if !w.unkicked.Load() { // else the drainer is told later, and looks then
+		w.unkicked.Store(true)
+	}
 }
 
 // Kick reports whether the drainer must be told that somebody waits. It is cheap if not.
@@ -51,7 +53,7 @@ func (w *Waiters) Until(at uint64) Told {
 		return nil
 	}
 	told := Told(w.all[:n:n])
-	w.all = append([]waiter(nil), w.all[n:]...)
+	w.all = append(make([]waiter, 0, n), w.all[n:]...) // about as many come for the next
 	return told
 }
 

@@ -14,11 +14,15 @@ import (
 )
 
 // A Group has an engine, a time and turns of its own. A server that stands alone always leads.
+//
+// What every decision needs is in the first cache line: a pipeline may be about many groups.
 type Group struct {
 	handler.Group
 	Number int // from 0 on
 	// Special has the reasons to check a command further, one bit each: the server's and Following. So one atomic load covers all of them.
-	Special     atomic.Uint32
+	Special atomic.Uint32
+	// Since is the process's clock when the node began to lead last.
+	Since       atomic.Int64
 	Keeper      durable.Keeper
 	Replication *cluster.Replication // nil: the server stands alone
 	Clock       Clock                // the process's
@@ -27,9 +31,9 @@ type Group struct {
 	// Sweeps and Rings are the pulses of the goroutines that expire the group's keys and wake those who wait.
 	Sweeps, Rings pulse.Pulse
 
-	// Since is the process's clock when the node began to lead last.
-	Since   atomic.Int64
 	swapped chan struct{} // capacity 1
+
+	_ [40]byte // so groups begin with a cache line
 }
 
 // Following is the bit of Special that says that another node decides.

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"limitdb/resp"
@@ -10,7 +11,12 @@ import (
 type Shares struct {
 	Tells []Share
 	spans []span
+	has   uint64               // a bit for each number of a group in Tells
+	at    [sharesNumbers]uint8 // by the number, where the group may be in Tells
 }
+
+// sharesNumbers is how many numbers of groups are told apart. Others have the same as one of these.
+const sharesNumbers = 64
 
 // Share is a group, and the turn in which replies have told of its state; 0: more than one.
 type Share struct {
@@ -29,13 +35,29 @@ const (
 
 // Note notes that the bytes from one position up to another reveal the state of a group.
 func (sh *Shares) Note(g *Group, turn uint64, from, to int) {
+	end, of := 0, ofNone // of the last span
 	if n := len(sh.spans); n > 0 {
-		from = max(from, sh.spans[n-1].end)
+		end, of = sh.spans[n-1].end, sh.spans[n-1].of
 	}
-	if to <= from {
+	if to <= max(from, end) {
 		return
 	}
-	sh.note(sh.join(Share{g, turn}), from, to)
+	number := uint(g.Number) % sharesNumbers
+	next := len(sh.Tells)
+	if sh.has>>number&1 == 0 {
+		sh.has |= 1 << number
+		sh.at[number] = uint8(next)
+		sh.Tells = append(sh.Tells, Share{g, turn})
+	} else if at := int(sh.at[number]); at < next && sh.Tells[at].Group == g && sh.Tells[at].Turn == turn {
+		next = at
+	} else {
+		next = sh.join(Share{g, turn})
+	}
+	if from > end || of == next {
+		sh.note(next, max(from, end), to)
+		return
+	}
+	sh.spans = append(sh.spans, span{to, next}) // nearly always
 }
 
 // Tell notes that replies reveal the state of a group, which NoteAll says.
@@ -50,28 +72,37 @@ func (sh *Shares) NoteAll(from, to int) {
 
 // note adds a span.
 func (sh *Shares) note(of, from, to int) {
-	if n := len(sh.spans); n > 0 && sh.spans[n-1].end == from && sh.spans[n-1].of == of {
-		sh.spans[n-1].end = to
-		return
+	last := &span{0, ofNone}
+	if n := len(sh.spans); n > 0 {
+		last = &sh.spans[n-1]
 	}
-	if n := len(sh.spans); from > 0 && (n == 0 || sh.spans[n-1].end < from) {
+	switch {
+	case last.end < from:
 		sh.spans = append(sh.spans, span{from, ofNone})
+	case last.end == from && last.of == of:
+		last.end = to
+		return
 	}
 	sh.spans = append(sh.spans, span{to, of})
 }
 
 // join returns the index of a share in Tells.
 func (sh *Shares) join(t Share) int {
-	for i := range sh.Tells {
-		if old := &sh.Tells[i]; old.Group == t.Group {
-			if old.Turn != t.Turn {
-				old.Turn = 0
-			}
-			return i
-		}
+	number := uint(t.Group.Number) % sharesNumbers
+	i := -1
+	if sh.has>>number&1 != 0 {
+		i = slices.IndexFunc(sh.Tells, func(old Share) bool { return old.Group == t.Group })
 	}
-	sh.Tells = append(sh.Tells, t)
-	return len(sh.Tells) - 1
+	if i < 0 {
+		i = len(sh.Tells)
+		sh.Tells = append(sh.Tells, t)
+	}
+	sh.has |= 1 << number
+	sh.at[number] = uint8(i)
+	if old := &sh.Tells[i]; old.Turn != t.Turn {
+		old.Turn = 0
+	}
+	return i
 }
 
 // Add adds the shares of bytes that come behind the first n.
@@ -96,8 +127,14 @@ func (sh *Shares) Reset() {
 	if sh == nil {
 		return
 	}
-	clear(sh.Tells)
-	sh.Tells, sh.spans = sh.Tells[:0], sh.spans[:0]
+	sh.Tells, sh.spans, sh.has = sh.Tells[:0], sh.spans[:0], 0
+}
+
+// swap exchanges what two have. It leaves at, which may be wrong.
+func (sh *Shares) swap(with *Shares) {
+	sh.Tells, with.Tells = with.Tells, sh.Tells
+	sh.spans, with.spans = with.spans, sh.spans
+	sh.has, with.has = with.has, sh.has
 }
 
 // Cut forgets what bytes from a position on have revealed.
@@ -131,7 +168,8 @@ func (sh *Shares) Quiet() (n int) {
 type Awaited struct {
 	under, next Shares // of the replies that wait, and of those behind them
 	left        atomic.Int32
-	lost        []atomic.Bool // by the index in under.Tells
+	loses       atomic.Bool
+	lost        []atomic.Bool // if loses is set, by the index in under.Tells
 	ends        []func(err error)
 	over        func(err error)
 }
@@ -145,7 +183,7 @@ func (a *Awaited) Await(sh *Shares, kick bool) (waits bool) {
 	if sh == nil || len(sh.Tells) == 0 {
 		return false
 	}
-	a.under, *sh = *sh, a.under // under is empty
+	a.under.swap(sh) // it is empty
 	if a.wait(kick) {
 		return true
 	}
@@ -159,14 +197,19 @@ func (a *Awaited) wait(kick bool) (waits bool) {
 	if len(a.lost) < n {
 		a.lost = make([]atomic.Bool, n)
 	}
+	if a.loses.Load() {
+		a.loses.Store(false)
+		for i := range a.lost {
+			a.lost[i].Store(false)
+		}
+	}
 	a.left.Store(int32(n) + 1)
 	for i := range n {
 		if i == len(a.ends) {
 			a.ends = append(a.ends, func(err error) { a.end(i, err) })
 		}
-		a.lost[i].Store(false)
 		t := &a.under.Tells[i]
-		if k := &t.Group.Keeper; !k.Withholds() || !k.Wait(t.Turn, a.ends[i]) {
+		if k := &t.Group.Keeper; k.Source == nil || !k.Wait(t.Turn, a.ends[i]) {
 			a.left.Add(-1)
 			continue
 		} else if kick {
@@ -184,6 +227,7 @@ func (a *Awaited) wait(kick bool) (waits bool) {
 func (a *Awaited) end(i int, err error) {
 	if err != nil {
 		a.lost[i].Store(true)
+		a.loses.Store(true)
 	}
 	if a.left.Add(-1) == 0 {
 		a.over(nil)
@@ -199,7 +243,7 @@ func (a *Awaited) Later(n int, sh *Shares) {
 
 // Again begins to wait for the replies of Later. It returns false if there is nothing to wait for.
 func (a *Awaited) Again(kick bool) bool {
-	a.under, a.next = a.next, a.under
+	a.under.swap(&a.next)
 	a.next.Reset()
 	if a.wait(kick) {
 		return true
@@ -213,7 +257,7 @@ func (a *Awaited) Again(kick bool) bool {
 func (a *Awaited) Each(b []byte, known, unknown func(part []byte)) {
 	from, at := 0, 0
 	spans := a.under.spans
-	if !a.isLost(ofAll) { // nearly always
+	if !a.loses.Load() { // nearly always
 		spans = nil
 	}
 	for _, sp := range spans {
