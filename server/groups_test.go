@@ -325,6 +325,56 @@ func TestRepliesOfSeveralGroups(t *testing.T) {
 	}
 }
 
+// The commands of a pipeline on keys of several groups each run in the turn and at the time of their group, in whatever order they come.
+func TestTurnsInAPipeline(t *testing.T) {
+	ts, of := newGroupsKept(t, 2, alone)
+	k1, k2 := ts.keyIn(1), ts.keyIn(2)
+	ts.keyed[1].Lead(ts.keyed[1].Engine.Load(), int64(time.Hour))
+	ts.clock.Advance(time.Nanosecond)
+	of[1].turn, of[2].turn = 5, 7
+	c := ts.client()
+	set, at := "SET %s v EX 100\r\n", "EXPIRETIME %s\r\n"
+	if got := c.raw(fmt.Sprintf(set+set+set+at+at+at, k1, k2, k1, k2, k1, k2)); got != "" {
+		t.Fatalf("%q", got)
+	}
+	of[1].endWaits(nil)
+	of[2].endWaits(nil)
+	if got := c.resume(); got != "+OK\r\n+OK\r\n+OK\r\n:1600003700\r\n:1600000100\r\n:1600003700\r\n" {
+		t.Errorf("%q", got)
+	}
+	for i, want := range [][]uint64{nil, {5}, {7}} {
+		if !slices.Equal(of[i].asked, want) {
+			t.Errorf("group %d was asked in the turns %v, want %v", i, of[i].asked, want)
+		}
+	}
+}
+
+// A batch does not decide in the turns of the one before.
+func TestEachBatchHasItsTurns(t *testing.T) {
+	ts, of := newGroupsKept(t, 2, alone)
+	k1, k2 := ts.keyIn(1), ts.keyIn(2)
+	c := ts.client()
+	var want []uint64
+	for turn := range uint64(10) {
+		of[1].turn, of[2].turn = 1+turn, 1+turn
+		want = append(want, 1+turn)
+		if got := c.raw(fmt.Sprintf("INCR %s\r\nINCR %s\r\nINCR %[1]s\r\n", k1, k2)); got != "" {
+			t.Fatalf("%q", got)
+		}
+		for _, p := range of {
+			p.endWaits(nil)
+		}
+		if got, n := c.resume(), 2*turn; got != fmt.Sprintf(":%d\r\n:%d\r\n:%d\r\n", n+1, turn+1, n+2) {
+			t.Errorf("%q", got)
+		}
+	}
+	for _, p := range of[1:] {
+		if !slices.Equal(p.asked, want) {
+			t.Errorf("it was asked in the turns %v, want %v", p.asked, want)
+		}
+	}
+}
+
 // What waits for one group waits for no other, also after a command on the keys of all.
 func TestRepliesAfterThoseOfAllGroups(t *testing.T) {
 	ts, of := newGroupsKept(t, 4, alone)
