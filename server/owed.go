@@ -53,8 +53,6 @@ func (s *session) tellFirst(cmd *spec.Command, mark int) {
 	case !c.Reveals(cmd) || c.Table != nil:
 	case s.call.group.Keeper.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && !c.Quorum && s.pending == nil:
 		s.unsure.told(s)
-	case s.shares != nil && len(c.Groups) == 0: // several groups
-		s.shares.Note(c.group, s.turn, mark, len(c.Out))
 	default:
 		s.tellAll(mark)
 	}
@@ -62,24 +60,28 @@ func (s *session) tellFirst(cmd *spec.Command, mark int) {
 
 // tellAll records that the replies from mark on reveal state.
 func (s *session) tellAll(mark int) {
-	switch {
-	case s.srv.several():
-		if s.shares == nil {
-			s.shares = new(group.Shares)
-		}
-		if len(s.call.Groups) == 0 {
-			s.shares.Note(s.call.group, s.turn, mark, len(s.call.Out))
-			return
-		}
-		for _, g := range s.srv.keyed {
-			if turn, leads := g.Keeper.Leading(); leads && slices.Contains(s.call.Groups, &g.Group) {
-				s.shares.Tell(g, turn)
-			}
-		}
-		s.shares.NoteAll(mark, len(s.call.Out))
-	case !s.told:
+	if len(s.srv.keyed) > 1 { // several; written so that the compiler inlines tellAll
+		s.tellShares(mark)
+	} else if !s.told {
 		s.told, s.quiet = true, mark
 	}
+}
+
+// tellShares is tellAll with several groups.
+func (s *session) tellShares(mark int) {
+	if s.shares == nil {
+		s.shares = new(group.Shares)
+	}
+	if len(s.call.Groups) == 0 {
+		s.shares.Note(s.call.group, s.turn, mark, len(s.call.Out))
+		return
+	}
+	for _, g := range s.srv.keyed {
+		if turn, leads := g.Keeper.Leading(); leads && slices.Contains(s.call.Groups, &g.Group) {
+			s.shares.Tell(g, turn)
+		}
+	}
+	s.shares.NoteAll(mark, len(s.call.Out))
 }
 
 // unsure is what a connection has been told before it was durable, with raft-ack leader, since the last WAIT: the groups that this node led, and in which
@@ -238,6 +240,7 @@ func (o *owed) release() {
 	switch {
 	case o.all != nil:
 		o.all.Each(o.b[:o.covered], s.conn.Write, func(part []byte) { writeUnknown(s.conn, part) })
+		o.all.Return(s.shares)
 	case o.lost.Load():
 		writeUnknown(s.conn, o.b[:o.covered])
 	default:

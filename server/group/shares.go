@@ -166,12 +166,12 @@ func (sh *Shares) Quiet() (n int) {
 
 // Awaited waits for several groups until what replies reveal is durable. One wait is under way at a time.
 type Awaited struct {
-	under, next Shares // of the replies that wait, and of those behind them
 	left        atomic.Int32
 	loses       atomic.Bool
-	lost        []atomic.Bool // if loses is set, by the index in under.Tells
-	ends        []func(err error)
 	over        func(err error)
+	ends        []func(err error)
+	lost        []atomic.Bool // if loses is set, by the index in under.Tells
+	under, next Shares        // of the replies that wait, and of those behind them
 }
 
 // NewAwaited returns an Awaited that calls over at the end of each wait. over must not block.
@@ -274,6 +274,13 @@ func (a *Awaited) Each(b []byte, known, unknown func(part []byte)) {
 		known(b[from:])
 	}
 	a.under.Reset()
+}
+
+// Return gives the room of the shares that Await has taken back to sh, between two waits, if sh is empty. So the next batch finds it in the caches.
+func (a *Awaited) Return(sh *Shares) {
+	if sh != nil && len(sh.Tells) == 0 && len(sh.spans) == 0 {
+		sh.swap(&a.under)
+	}
 }
 
 // isLost reports whether the state that a span reveals is lost.
