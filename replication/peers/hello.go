@@ -14,11 +14,11 @@ import (
 //
 //	 0      4        5      6               8
 //	┌──────┬────────┬──────┬───────────────┬──────┐
-//	│ LDBR │ wire 2 │ call │ length of the │ JSON │
+//	│ LDBR │ wire 3 │ call │ length of the │ JSON │
 //	└──────┴────────┴──────┴───────────────┴──────┘
 const (
 	helloMagic = "LDBR"
-	helloWire  = 2
+	helloWire  = 3
 	helloHead  = 8
 	// maxHello is the longest JSON that a node accepts.
 	maxHello = 4 << 10
@@ -36,6 +36,8 @@ const (
 	CallClients
 	// CallGroups carries what Layer.Asks reads and writes.
 	CallGroups
+	// CallMux carries the entries of all groups of the caller: see mux.
+	CallMux
 )
 
 // Hello is what a node says about itself.
@@ -77,18 +79,24 @@ var errHello = errors.New("the peer is not a node of this version")
 
 // send writes h, the hello of a call.
 func (h *Hello) send(w io.Writer, c Call) error {
-	b, err := json.Marshal(h)
+	b, err := h.text()
 	if err != nil {
 		return err
-	}
-	if len(b) > maxHello {
-		return fmt.Errorf("replication: a hello of %d bytes", len(b))
 	}
 	head := append(make([]byte, 0, helloHead+len(b)), helloMagic...)
 	head = append(head, helloWire, byte(c))
 	head = binary.LittleEndian.AppendUint16(head, uint16(len(b)))
 	_, err = w.Write(append(head, b...))
 	return err
+}
+
+// text returns the JSON of h.
+func (h *Hello) text() ([]byte, error) {
+	b, err := json.Marshal(h)
+	if err == nil && len(b) > maxHello {
+		err = fmt.Errorf("replication: a hello of %d bytes", len(b))
+	}
+	return b, err
 }
 
 // readHello reads exactly one hello. It returns errHello for bytes that are not a hello.

@@ -37,6 +37,7 @@ type Layer struct {
 	Clients, Asks func(c net.Conn, from string)
 
 	accepted chan net.Conn // for Raft
+	rpcs     chan raft.RPC // for Raft, which takes them one after the other
 	done     chan struct{}
 	closing  sync.Once
 	serving  sync.WaitGroup // of connections; it grows only while the port's lock is held and the layer is served
@@ -47,6 +48,9 @@ type Layer struct {
 	heard  map[string]Heard // servers that have answered once
 }
 
+// mostRPCs is how many requests wait for Raft at most.
+const mostRPCs = 64
+
 // Heard is what a server has said at its last answer.
 type Heard struct {
 	At   int64  // Elapsed, not 0
@@ -56,7 +60,7 @@ type Heard struct {
 // Layer returns a layer for a group, whose number is at least 0.
 func (p *Port) Layer(group int) *Layer {
 	return &Layer{
-		Port: p, group: group, accepted: make(chan net.Conn), done: make(chan struct{}),
+		Port: p, group: group, accepted: make(chan net.Conn), rpcs: make(chan raft.RPC, mostRPCs), done: make(chan struct{}),
 		expect: map[raft.ServerAddress]string{}, peers: map[string]Hello{}, heard: map[string]Heard{},
 		Elapsed: func() int64 { return 0 },
 	}
@@ -89,14 +93,31 @@ func (l *Layer) expects(server raft.ServerID, at raft.ServerAddress) {
 // if that is all that is known. For CallAsk, Call closes the connection and returns nil for it.
 func (l *Layer) Call(c Call, address, server string, timeout time.Duration) (net.Conn, Hello, error) {
 	conn, h, err := l.greet(c, address, server, timeout)
+	return conn, h, l.learn(nil, &h, server, err)
+}
+
+// learn notes the hello of a server that was called, unless err is set or, if own is the hello of the caller, the two cannot work together. It returns why
+// that is so.
+func (l *Layer) learn(own, h *Hello, server string, err error) error {
+	if err == nil && own != nil {
+		err = agrees(own, h, server)
+	}
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.peers, server)
-		return nil, h, err
+		return err
 	}
-	l.know(h)
-	return conn, h, nil
+	l.know(*h)
+	return nil
+}
+
+// agrees returns why the node that has answered h to own does not take the call, or nil.
+func agrees(own, h *Hello, server string) error {
+	if h.Refused != "" {
+		return fmt.Errorf("node %s refuses the connection: %s", NameOf(h.From), h.Refused)
+	}
+	return compatible(own, h, server)
 }
 
 // know notes what a server has said.
@@ -130,10 +151,8 @@ func (l *Layer) greet(c Call, address, server string, timeout time.Duration) (co
 		h, _, err = readHello(conn)
 	}
 	switch {
-	case err == nil && h.Refused != "":
-		err = fmt.Errorf("node %s refuses the connection: %s", NameOf(h.From), h.Refused)
 	case err == nil:
-		err = compatible(&own, &h, server)
+		err = agrees(&own, &h, server)
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	}
@@ -204,8 +223,8 @@ func (l *Layer) Serve() {
 // Admit sets what returns why a server may not talk to this node now, or nil.
 func (l *Layer) Admit(admits func(server string) error) { l.admits.Store(&admits) }
 
-// admit answers a hello, and returns why the connection is refused, or nil.
-func (l *Layer) admit(conn net.Conn, h *Hello, c Call) error {
+// answer returns the answer to a hello, which says why the connection is refused, if it is.
+func (l *Layer) answer(h *Hello, c Call) Hello {
 	own := l.self()
 	reason := l.welcome(&own, h, c)
 	switch {
@@ -214,10 +233,19 @@ func (l *Layer) admit(conn net.Conn, h *Hello, c Call) error {
 	case c != CallAsk:
 		l.know(*h) // a node that has just started hears from the leader before it asks
 	}
+	return own
+}
+
+// admit answers the hello of a connection, and returns why that is refused, or nil.
+func (l *Layer) admit(conn net.Conn, h *Hello, c Call) error {
+	own := l.answer(h, c)
 	if err := own.send(conn, c); err != nil {
 		return err
 	}
-	return reason
+	if own.Refused != "" {
+		return errors.New(own.Refused)
+	}
+	return nil
 }
 
 // take serves a connection that was admitted, or passes it on.
@@ -257,7 +285,7 @@ func (l *Layer) welcome(own, h *Hello, c Call) error {
 		if l.Asks == nil {
 			return errors.New("this node has one group")
 		}
-	case CallRaft:
+	case CallRaft, CallMux:
 		if own.Cluster == "" && h.Cluster != "" && h.To == own.From {
 			if err := l.Join(h.Cluster); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -38,14 +39,15 @@ type Port struct {
 	mu     sync.Mutex // guards all below, and what is said to be
 	open   map[*incoming]struct{}
 	closed bool
-	silent []*incoming    // those that have not identified themselves, the oldest first
-	layers map[int]*Layer // those that are served, by group
+	silent []*incoming         // those that have not identified themselves, the oldest first
+	layers map[int]*Layer      // those that are served, by group
+	muxes  map[string]*dialing // to other nodes, by address
 }
 
 func newPort(ln net.Listener, address string, log *slog.Logger) *Port {
 	return &Port{
 		ln: ln, address: address, log: log, greeting: greetTimeout, done: make(chan struct{}),
-		open: map[*incoming]struct{}{}, layers: map[int]*Layer{},
+		open: map[*incoming]struct{}{}, layers: map[int]*Layer{}, muxes: map[string]*dialing{},
 	}
 }
 
@@ -144,7 +146,11 @@ func (p *Port) answer(a *incoming) {
 			no := Hello{From: h.To, Group: h.Group, Refused: err.Error()}
 			_ = no.send(conn, c) // the connection is closed anyway
 		} else {
-			defer l.serving.Done()
+			defer func() {
+				if l != nil {
+					l.serving.Done()
+				}
+			}()
 			err = l.admit(conn, &h, c)
 		}
 	}
@@ -155,7 +161,16 @@ func (p *Port) answer(a *incoming) {
 		_ = a.Close()
 		return
 	}
-	l.take(conn, &h, c)
+	if c != CallMux {
+		l.take(conn, &h, c)
+		return
+	}
+	of := l
+	p.mu.Lock()
+	a.l, l = nil, nil // it is not the layer's alone
+	p.mu.Unlock()
+	of.serving.Done()
+	p.serveMux(conn, of, &h)
 }
 
 // greet reads a connection's hello and checks that it is the one of the node in its certificate.
@@ -220,6 +235,14 @@ func (p *Port) Close() error {
 	close(p.done)
 	err := p.ln.Close()
 	p.end(nil)
+	p.mu.Lock()
+	muxes := slices.Collect(maps.Values(p.muxes))
+	p.mu.Unlock()
+	for _, d := range muxes {
+		if <-d.done; d.mux != nil {
+			d.mux.end(net.ErrClosed)
+		}
+	}
 	p.loops.Wait()
 	return ignoreClosed(err)
 }

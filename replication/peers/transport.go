@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Transport is Raft's transport over a layer.
+// Transport is Raft's transport over a layer. Entries go over the node's mux, all else over connections of the group's own.
 //
 // It embeds the transport itself, not its interface, so that Raft finds RequestPreVote and Close. Raft has a fast path
 // for heartbeats, which passes writes of the log. With it, a node can acknowledge entries that its log does not have.
@@ -24,7 +24,8 @@ type Transport struct {
 	// Stop is closed when the node stops. It is set before Raft starts.
 	Stop <-chan struct{}
 
-	alone atomic.Bool // heartbeats do not wait for other messages
+	alone    atomic.Bool // heartbeats do not wait for other messages
+	forwards sync.WaitGroup
 
 	mu sync.Mutex
 	// last has the last entry that each peer has reported.
@@ -38,20 +39,41 @@ func NewTransport(l *Layer, log hclog.Logger) *Transport {
 		Stream: l, MaxPool: maxPool, MaxRPCsInFlight: 1, Timeout: Timeout, Logger: countingLog{log, l},
 	})
 	t.TimeoutScale = timeoutScale
-	return &Transport{NetworkTransport: t, Layer: l, last: map[raft.ServerID]uint64{}, with: map[raft.ServerID]*piggyback{}}
+	w := &Transport{NetworkTransport: t, Layer: l, last: map[raft.ServerID]uint64{}, with: map[raft.ServerID]*piggyback{}}
+	w.forwards.Go(w.forward)
+	return w
+}
+
+// Consumer returns the channel of what peers ask Raft.
+func (w *Transport) Consumer() <-chan raft.RPC { return w.Layer.rpcs }
+
+// forward passes on to Consumer what comes over the group's own connections.
+func (w *Transport) forward() {
+	for {
+		select {
+		case rpc := <-w.NetworkTransport.Consumer():
+			select {
+			case w.Layer.rpcs <- rpc:
+			case <-w.Layer.done:
+				return
+			}
+		case <-w.Layer.done:
+			return
+		}
+	}
 }
 
 // SetHeartbeat says what Raft's heartbeat timeout is.
 func (w *Transport) SetHeartbeat(timeout time.Duration) { w.alone.Store(timeout < piggybackFrom) }
 
 const (
-	maxPool = 2 // connections to a peer that are kept, each with a buffer of 256 kB: for entries, and for heartbeats
+	maxPool = 2 // connections to a peer that are kept, each with a buffer of 256 kB
 	// If nobody listens on a peer's port, entries wait for redial before the next attempt, redials times at most. Raft
 	// itself waits longer after each failure, up to 10 s, and a peer that is back would get no entries for that time.
 	redial  = 20 * time.Millisecond
 	redials = int(Timeout / redial)
 	// appendBytes is about how many bytes of entries one message has.
-	appendBytes = 4 << 20
+	appendBytes = 1 << 20
 )
 
 // send sends a message, which the peer may get twice. It first uses up the pool's connections to an earlier run of the
@@ -102,7 +124,6 @@ func Bound(args *raft.AppendEntriesRequest) {
 // AppendEntries sends entries or a heartbeat to a peer, and notes the last entry that the peer has. Other messages may replace a heartbeat: see
 // piggyback.
 func (w *Transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	w.Layer.expects(id, to)
 	Bound(args)
 	heartbeat := args.PrevLogEntry == 0 && len(args.Entries) == 0
 	with := w.piggyback(id)
@@ -113,7 +134,7 @@ func (w *Transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args 
 	if !heartbeat {
 		number = with.begins(args.Term)
 	}
-	err := w.send(!heartbeat, func() error { return w.NetworkTransport.AppendEntries(id, to, args, resp) })
+	err := w.send(!heartbeat, func() error { return w.Layer.append(string(id), string(to), args, resp, w.Stop) })
 	if !heartbeat {
 		with.ended(number, resp, err == nil)
 	}
@@ -167,7 +188,9 @@ func (*Transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // Close closes the port and all connections, including accepted ones, which Raft would leave open.
 func (w *Transport) Close() error {
-	return errors.Join(ignoreClosed(w.NetworkTransport.Close()), w.Layer.Close())
+	err := errors.Join(ignoreClosed(w.NetworkTransport.Close()), w.Layer.Close())
+	w.forwards.Wait()
+	return err
 }
 
 // countingLog counts the connections that Raft closes because it cannot read what a peer has sent.
