@@ -108,9 +108,9 @@ func (c *Cluster) said(m *Member) peers.Hello {
 }
 
 // admits returns why a server may not talk to this node now, or nil. A node that hears no leader admits every server,
-// because its list of members may be old.
+// because its list of members may be old. The leader is admitted by a node that has no list yet.
 func (c *Cluster) admits(server string) error {
-	if _, leader := c.raft.LeaderWithID(); leader == "" {
+	if _, leader := c.raft.LeaderWithID(); leader == "" || string(leader) == server {
 		return nil
 	}
 	f := c.raft.GetConfiguration()
