@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
 	"limitdb/replication/peers"
 )
 
@@ -103,6 +106,36 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 	if _, _, err := stranger.Call(peers.CallAsk, address, "a", peers.Timeout); err != nil {
 		t.Error(err)
+	}
+}
+
+// The leader that a node hears may make further connections to it, also while the node has no list of members: the snapshot that has the list comes over one.
+func TestLeaderIsAdmittedBeforeTheMembersAreKnown(t *testing.T) {
+	t.Parallel()
+	address, cluster := freeAddress(t), "d701eb19da0d3a89"
+	a, err := openAt(realOptions(t, "a", &list{states: map[string]string{}}), Disk{Dir: filepath.Join(t.TempDir(), "a")}, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Close() }()
+	leader, at := newPeer(t, "l", cluster)
+	w := peers.NewTransport(leader, hclog.NewNullLogger())
+	defer func() { _ = w.Close() }()
+	var resp raft.AppendEntriesResponse
+	req := &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("l@1"), Addr: []byte(at)}, Term: 2, PrevLogEntry: 5, PrevLogTerm: 2,
+	}
+	if err := w.AppendEntries(raft.ServerID(a.o.server), raft.ServerAddress(address), req, &resp); err != nil || resp.Success {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	conn, _, err := leader.Call(peers.CallRaft, address, a.o.server, peers.Timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	stranger, _ := newPeer(t, "x", cluster)
+	if _, _, err := stranger.Call(peers.CallRaft, address, a.o.server, peers.Timeout); err == nil || !strings.Contains(err.Error(), "x is not a member") {
+		t.Errorf("a stranger: %v", err)
 	}
 }
 

@@ -61,6 +61,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"last-voter-removed", "members.go", "case answer <= voters/2:", "case false:", "TestTransfersThatAreRefused"},
 		{"change-of-another-configuration", "configuration.go", "RemoveServer(id, index, memberTimeout)", "RemoveServer(id, 0, memberTimeout)", "TestGroupsOfTheirOwner"},
 		{"stranger-admitted", "members.go", `return fmt.Errorf("%s is not a member", peers.NameOf(server))`, "return nil", "TestStrangersAreRefused"},
+		{"leader-refused-before-the-members-are-known", "members.go", `leader == "" || string(leader) == server {`, `leader == "" {`, "TestLeaderIsAdmittedBeforeTheMembersAreKnown"},
 		{"certificate-of-any-node", "peers/port.go", "checkPeer(proof, NameOf(h.From))", "error(nil)", "TestCertificates"},
 		{"certificate-of-any-authority", "peers/certificates.go", "tls.RequireAndVerifyClientCert", "tls.RequireAnyClientCert", "TestCertificates"},
 		{"lost-directory-taken-for-the-member", "peers/layer.go", "case NameOf(means) != means && h.From != means:", "case false:", "TestHellos"},
