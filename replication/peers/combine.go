@@ -88,16 +88,28 @@ func noEnd(err error) error {
 // combined writes frames to a connection. Those that come while others are being written go out together.
 type combined struct {
 	conn net.Conn
+	late *time.Timer // of whoever writes
 
 	mu         sync.Mutex
 	out, spare []byte
-	busy       bool      // somebody writes
-	until      time.Time // the deadline of writes
-	err        error     // of a write; the connection is closed then
+	busy       bool  // somebody writes
+	err        error // of a write; the connection is closed then
 }
 
 // combinedKeep is the size up to which a buffer is kept for the next frames.
 const combinedKeep = 64 << 10
+
+// write writes b, and closes the connection if that takes longer than anybody waits for an answer.
+func (c *combined) write(b []byte) error {
+	if c.late == nil {
+		c.late = time.AfterFunc(2*Timeout, func() { _ = c.conn.Close() })
+	} else {
+		c.late.Reset(2 * Timeout)
+	}
+	defer c.late.Stop()
+	_, err := c.conn.Write(b)
+	return err
+}
 
 // send sends a frame, whose payload fill appends. It returns when the frame is written, or when somebody else has undertaken to write it.
 func (c *combined) send(f frame, fill func(b []byte) []byte) error {
@@ -122,12 +134,8 @@ func (c *combined) send(f frame, fill func(b []byte) []byte) error {
 	for len(c.out) > 0 && c.err == nil {
 		b := c.out
 		c.out, c.spare = c.spare[:0], nil
-		if now := time.Now(); c.until.Sub(now) < Timeout {
-			c.until = now.Add(2 * Timeout)
-			_ = c.conn.SetWriteDeadline(c.until)
-		}
 		c.mu.Unlock()
-		_, err := c.conn.Write(b)
+		err := c.write(b)
 		c.mu.Lock()
 		if c.err = err; cap(b) <= combinedKeep {
 			c.spare = b

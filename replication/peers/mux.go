@@ -23,7 +23,7 @@ type mux struct {
 	port    *Port
 	address string
 	out     combined
-	heard   atomic.Int64 // when the other node has sent something last, Unix ns
+	heard   atomic.Uint64 // frames that the other node has sent
 	done    chan struct{}
 
 	mu     sync.Mutex // guards all below
@@ -47,11 +47,15 @@ type muxCall struct {
 	hello  Hello
 }
 
-var muxCalls = sync.Pool{New: func() any {
+// newMuxCall returns one that the port has lent before, or another.
+func (p *Port) newMuxCall() *muxCall {
+	if c, ok := p.calls.Get().(*muxCall); ok {
+		return c
+	}
 	t := time.NewTimer(Timeout)
 	t.Stop()
 	return &muxCall{done: make(chan error, 1), timer: t}
-}}
+}
 
 // dialing is a mux, or what becomes of an attempt to make one.
 type dialing struct {
@@ -71,11 +75,11 @@ func (l *Layer) append(server, address string, req *raft.AppendEntriesRequest, r
 	if err := m.opens(l, server, stop); err != nil {
 		return err
 	}
-	c := muxCalls.Get().(*muxCall)
+	c := l.Port.newMuxCall()
 	err, over := m.call(c, frame{kind: kindEntries, group: l.group}, func(b []byte) []byte { return appendRequest(b, req) }, stop)
 	if over {
 		*resp = c.answer
-		muxCalls.Put(c)
+		l.Port.calls.Put(c)
 	}
 	return err
 }
@@ -125,7 +129,6 @@ func (l *Layer) dialMux(d *dialing, server, address string) {
 		port: p, address: address, out: combined{conn: conn}, done: make(chan struct{}),
 		open: map[int]parties{l.group: {l, server}}, calls: map[uint32]*muxCall{},
 	}
-	m.heard.Store(time.Now().UnixNano())
 	d.mux = m
 	p.loops.Go(m.read)
 }
@@ -145,14 +148,14 @@ func (m *mux) opens(l *Layer, server string, stop <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	c := muxCalls.Get().(*muxCall)
+	c := l.Port.newMuxCall()
 	err, over := m.call(c, frame{kind: kindOpen, group: l.group, payload: text}, nil, stop)
 	if !over || err != nil {
 		return err
 	}
 	h := c.hello
 	c.hello = Hello{}
-	muxCalls.Put(c)
+	l.Port.calls.Put(c)
 	if err := l.learn(&own, &h, server, nil); err != nil {
 		return err
 	}
@@ -173,6 +176,7 @@ func (m *mux) call(c *muxCall, f frame, fill func(b []byte) []byte, stop <-chan 
 	f.number = m.number
 	m.calls[f.number] = c
 	m.mu.Unlock()
+	heard, late := m.heard.Load(), false
 	if m.out.send(f, fill) != nil {
 		m.end(io.EOF)
 	}
@@ -182,7 +186,7 @@ func (m *mux) call(c *muxCall, f frame, fill func(b []byte) []byte, stop <-chan 
 		c.timer.Stop()
 		return err, true
 	case <-c.timer.C:
-		err = os.ErrDeadlineExceeded
+		err, late = os.ErrDeadlineExceeded, true
 	case <-stop:
 		c.timer.Stop()
 		err = raft.ErrTransportShutdown
@@ -190,7 +194,7 @@ func (m *mux) call(c *muxCall, f frame, fill func(b []byte) []byte, stop <-chan 
 	m.mu.Lock()
 	delete(m.calls, f.number)
 	m.mu.Unlock()
-	if time.Since(time.Unix(0, m.heard.Load())) >= Timeout {
+	if late && m.heard.Load() == heard {
 		m.end(io.EOF) // the other node may be gone: the next call finds out
 	}
 	return err, false
@@ -205,7 +209,7 @@ func (m *mux) read() {
 		if f, err = readFrame(r, f.payload); err != nil {
 			break
 		}
-		m.heard.Store(time.Now().UnixNano())
+		m.heard.Add(1)
 		m.mu.Lock()
 		c := m.calls[f.number]
 		delete(m.calls, f.number)

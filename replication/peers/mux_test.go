@@ -248,7 +248,6 @@ func TestMuxTimeout(t *testing.T) {
 			near, far := net.Pipe()
 			p := newPort(nil, "", nil)
 			m := &mux{port: p, out: combined{conn: near}, done: make(chan struct{}), calls: map[uint32]*muxCall{}, open: map[int]parties{}}
-			m.heard.Store(time.Now().UnixNano())
 			p.loops.Go(m.read)
 			p.loops.Go(func() {
 				r := bufio.NewReader(far)
@@ -297,8 +296,7 @@ func (c *slowConn) Write(b []byte) (int, error) {
 	return len(b), <-c.leave
 }
 
-func (c *slowConn) SetWriteDeadline(time.Time) error { return nil }
-func (c *slowConn) Close() error                     { return nil }
+func (c *slowConn) Close() error { return nil }
 
 // Frames that come during a write go out together, in their order, and after an error none.
 func TestFramesAreCombined(t *testing.T) {
@@ -336,6 +334,18 @@ func TestFramesAreCombined(t *testing.T) {
 	if err := send(4); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("later: %v", err)
 	}
+}
+
+// A write that hangs ends with the connection.
+func TestFramesThatNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		began := time.Now()
+		if err := (&combined{conn: near}).send(frame{kind: kindAnswer}, nil); err == nil || time.Since(began) != 2*Timeout {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		_ = far.Close()
+	})
 }
 
 // What is no frame of a mux ends the connection, and no other. A group that is not open gets no request.

@@ -35,6 +35,7 @@ type Port struct {
 	done     chan struct{}
 	loops    sync.WaitGroup
 	started  sync.Once
+	calls    sync.Pool // of *muxCall
 
 	mu     sync.Mutex // guards all below, and what is said to be
 	open   map[*incoming]struct{}
