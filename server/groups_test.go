@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"limitdb/engine"
+	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/server/group"
 	"limitdb/server/handler"
@@ -120,6 +122,40 @@ func TestGroupWakesWhoWaits(t *testing.T) {
 	if got := c.resume(); got != "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60000\r\n" {
 		t.Errorf("%q", got)
 	}
+}
+
+// One loop sweeps all groups hz times a second, in each all that has expired, however much that is.
+func TestSweepsGoOverAllGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := newGroups(t, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); ts.Run(ctx) }()
+		const many = 10 * sweepBudget // in one group
+		take := func(g, keys int) {
+			l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: 1e9}
+			for i := range keys {
+				var d limit.Decision
+				e, key := ts.every[g].Engine.Load(), []byte("k"+strconv.Itoa(i))
+				if err := e.TakeAt(0, ts.every[g].Now(), key, &l, 1, &d); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		take(1, 1)
+		take(2, many)
+		take(3, 10)
+		ts.clock.Advance(time.Minute)
+		time.Sleep(time.Second / 2)
+		synctest.Wait()
+		for number, g := range ts.every {
+			if keys := g.Engine.Load().Stats().Keys; keys != 0 {
+				t.Errorf("group %d has %d keys that have expired", number, keys)
+			}
+		}
+		cancel()
+		<-done
+	})
 }
 
 // newGroups starts a server that leads n groups with keys. It stands alone.
