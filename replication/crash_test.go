@@ -216,6 +216,8 @@ func (c *crashed) live(left int) (cut bool) {
 
 // Wherever a crash comes, and whatever it leaves of what was not synced, the node starts again with every entry and
 // every snapshot that Raft was told is durable.
+//
+//test:norace
 func TestCrashesOfANode(t *testing.T) {
 	cuts, seeds := 0, uint64(12)
 	if os.Getenv("LIMITDB_LONG") != "" {

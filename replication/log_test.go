@@ -151,6 +151,8 @@ func (m *diskModel) check(t *rapid.T) {
 
 // The log has every entry that was stored and not cut, wherever a crash comes and whatever it leaves of what was not
 // synced.
+//
+//test:norace
 func TestDiskLog(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &diskModel{fs: disktest.New("/raft/1/log"), redo: rapid.Bool().Draw(rt, "redo log"), first: 1, durable: [2]uint64{1, 0}}
