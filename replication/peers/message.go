@@ -8,14 +8,14 @@ import (
 )
 
 // Raft's messages about entries, as a mux carries them. Raft's own transport writes them by reflection, which costs more than to store the entries.
-// AppendedAt is left out: Raft says that it is for figures, and limitdb has others.
+// AppendedAt is left out, since Raft says that it is for figures, and limitdb has others, and so is Leader, which the address replaces.
 //
 // A request:
 //
 //	 0       1      9          17          25       33
 //	┌─────────┬──────┬───────────┬──────────┬────────┬────────────────┬─────────────────────────────┐
-//	│ protocol│ term │ previous  │ its term │ commit │ id, address,   │ entries                     │
-//	│ version │      │ entry     │          │ index  │ leader         │                             │
+//	│ protocol│ term │ previous  │ its term │ commit │ id, address    │ entries                     │
+//	│ version │      │ entry     │          │ index  │                │                             │
 //	└─────────┴──────┴───────────┴──────────┴────────┴────────────────┴─────────────────────────────┘
 //
 // and each entry:
@@ -26,7 +26,7 @@ import (
 //	│       │      │      │ the data    │ extensions       │      │            │
 //	└───────┴──────┴──────┴─────────────┴──────────────────┴──────┴────────────┘
 //
-// The three names have their lengths, 2 bytes each, before them. An answer:
+// Names have their lengths, 2 bytes each, before them. An answer:
 //
 //	0         1      9             17      18
 //	┌─────────┬──────┬─────────────┬───────┬─────────────┬───────┐
@@ -52,7 +52,7 @@ func appendRequest(b []byte, r *raft.AppendEntriesRequest) []byte {
 	for _, n := range [...]uint64{r.Term, r.PrevLogEntry, r.PrevLogTerm, r.LeaderCommitIndex} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	b = appendName(appendName(appendName(b, r.ID), r.Addr), r.Leader)
+	b = appendName(appendName(b, r.ID), r.Addr)
 	for _, e := range r.Entries {
 		b = binary.LittleEndian.AppendUint64(b, e.Index)
 		b = binary.LittleEndian.AppendUint64(b, e.Term)
@@ -72,9 +72,8 @@ func parseRequest(b []byte, r *raft.AppendEntriesRequest) error {
 	u64 := binary.LittleEndian.Uint64
 	*r = raft.AppendEntriesRequest{Term: u64(b[1:]), PrevLogEntry: u64(b[9:]), PrevLogTerm: u64(b[17:]), LeaderCommitIndex: u64(b[25:])}
 	r.ProtocolVersion = raft.ProtocolVersion(b[0])
-	names := [...]*[]byte{&r.ID, &r.Addr, &r.Leader}
 	b = b[requestHead:]
-	for _, name := range names {
+	for _, name := range [...]*[]byte{&r.ID, &r.Addr} {
 		if b = cutName(b, name); b == nil {
 			return errMessage
 		}

@@ -23,13 +23,13 @@ func drawHeader(t *rapid.T) raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersion(rapid.IntRange(0, 255).Draw(t, "version")), ID: drawName(t, "id"), Addr: drawName(t, "address")}
 }
 
-// A message arrives as it was sent, but for AppendedAt.
+// A message arrives as it was sent, but for AppendedAt and Leader.
 func TestMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Uint64()
 		req := raft.AppendEntriesRequest{
 			RPCHeader: drawHeader(t), Term: n.Draw(t, "term"), PrevLogEntry: n.Draw(t, "previous"), PrevLogTerm: n.Draw(t, "its term"),
-			LeaderCommitIndex: n.Draw(t, "commit"), Leader: drawName(t, "leader"),
+			LeaderCommitIndex: n.Draw(t, "commit"),
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "entries") {
 			req.Entries = append(req.Entries, &raft.Log{
@@ -55,7 +55,7 @@ func TestMessages(t *testing.T) {
 // Bytes that are a request are exactly one.
 func FuzzRequest(f *testing.F) {
 	f.Add(appendRequest(nil, &raft.AppendEntriesRequest{
-		RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("a@1"), Addr: []byte("127.0.0.1:1")}, Term: 7, PrevLogEntry: 8, PrevLogTerm: 6, LeaderCommitIndex: 8, Leader: []byte("a"),
+		RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("a@1"), Addr: []byte("127.0.0.1:1")}, Term: 7, PrevLogEntry: 8, PrevLogTerm: 6, LeaderCommitIndex: 8,
 		Entries: []*raft.Log{{Index: 9, Term: 7, Data: []byte("data")}, {Index: 10, Term: 7, Type: raft.LogNoop, Extensions: []byte("x")}},
 	}))
 	f.Fuzz(func(t *testing.T, b []byte) {
