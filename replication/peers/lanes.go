@@ -24,7 +24,6 @@ type lanes struct {
 // lane hands the requests of one group to Raft, in their order, and sends the answers. Raft answers them in the same order.
 type lane struct {
 	l       *Layer
-	group   int
 	answers chan raft.RPCResponse
 
 	mu      sync.Mutex // guards all below
@@ -107,7 +106,7 @@ func (s *lanes) open(l *Layer) {
 	if old := s.of[l.group]; old != nil && old.l == l {
 		return
 	}
-	a := &lane{l: l, group: l.group, answers: make(chan raft.RPCResponse, laneMost), numbers: make(chan uint32, laneMost)}
+	a := &lane{l: l, answers: make(chan raft.RPCResponse, laneMost), numbers: make(chan uint32, laneMost)}
 	s.of[l.group] = a
 	s.all.Go(func() { a.answer(s) })
 }
@@ -147,7 +146,7 @@ func (a *lane) answer(s *lanes) {
 	for {
 		select {
 		case number := <-a.numbers:
-			_ = s.out.send(frame{kind: kindClosed, group: a.group, number: number}, nil)
+			_ = s.out.send(frame{kind: kindClosed, group: a.l.group, number: number}, nil)
 		default:
 			return
 		}
@@ -171,5 +170,5 @@ func (a *lane) next(s *lanes) bool {
 	a.mu.Lock() // pass has put the number in
 	number := <-a.numbers
 	a.mu.Unlock()
-	return s.out.send(frame{kind: kindAnswer, group: a.group, number: number}, func(b []byte) []byte { return appendAnswer(b, answer, r.Error) }) == nil
+	return s.out.send(frame{kind: kindAnswer, group: a.l.group, number: number}, func(b []byte) []byte { return appendAnswer(b, answer, r.Error) }) == nil
 }

@@ -24,13 +24,12 @@ type mux struct {
 	address string
 	out     combined
 	heard   atomic.Uint64 // frames that the other node has sent
-	done    chan struct{}
 
 	mu     sync.Mutex // guards all below
 	open   map[int]parties
 	calls  map[uint32]*muxCall
 	number uint32 // of the last call
-	err    error  // set before done is closed
+	err    error  // why the mux has ended, or nil
 }
 
 // parties are who a group was opened for: this node's replica of the group, and the server id of the other's.
@@ -126,7 +125,7 @@ func (l *Layer) dialMux(d *dialing, server, address string) {
 		return
 	}
 	m := &mux{
-		port: p, address: address, out: combined{conn: conn}, done: make(chan struct{}),
+		port: p, address: address, out: combined{conn: conn},
 		open: map[int]parties{l.group: {l, server}}, calls: map[uint32]*muxCall{},
 	}
 	d.mux = m
@@ -253,7 +252,6 @@ func (m *mux) end(err error) {
 	m.mu.Lock()
 	if m.err == nil {
 		m.err = err
-		close(m.done)
 	}
 	calls := m.calls
 	m.calls = map[uint32]*muxCall{}
