@@ -146,11 +146,12 @@ func bootstrap(o Options, p parts, members ...raft.Server) error {
 func (n *Node) Close() error {
 	var err error
 	n.stopOnce.Do(func() {
-		n.replica.abdicateAny(raft.ErrRaftShutdown)
+		n.replica.abdicateAny(raft.ErrRaftShutdown) // at once, so that nobody waits for the end of what runs
 		// Raft is shut down last: it then forgets accepted entries that its goroutine for Apply has not taken yet, and
 		// whoever waits for them would wait for ever. Peers hear nothing any more, so a leader answers for all others
 		// within a lease timeout.
 		n.life.end()
+		n.replica.abdicateAny(raft.ErrRaftShutdown) // from an epoch that has begun meanwhile
 		err = n.raft.Shutdown().Error()
 		if n.parts.close != nil {
 			if cerr := n.parts.close(); err == nil {

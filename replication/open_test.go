@@ -275,6 +275,27 @@ func TestLeadsAlone(t *testing.T) {
 	}
 }
 
+// A node that has abdicated in order to close may lead once more before it ends.
+func TestClosedNodeDecidesNothing(t *testing.T) {
+	t.Parallel()
+	table := &list{states: map[string]string{}}
+	n, err := openAt(realOptions(t, "a", table), Disk{Dir: t.TempDir(), Bootstrap: true}, freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the node leads", func() bool { return n.Turn() != 0 })
+	first := n.Turn()
+	n.Wait(first, func(error) { // Close has abdicated, and waits for this
+		until(t, "the node leads again", func() bool { return n.Turn() > first })
+	})
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	if n.Turn() != 0 || table.decide("late", "k") {
+		t.Error("a closed node decides")
+	}
+}
+
 // Raft looks for these by their types.
 func TestReplicaHasWhatIsOptional(t *testing.T) {
 	var f raft.FSM = &replica{}

@@ -55,6 +55,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"note-of-another-boot-believed", "clockfile.go", "Boot: was.Boot,", "Boot: boot,", "TestTimeWhileAllAreDown"},
 		{"wall-clock-believed", "logtime.go", "max(least, min(wall, least+maxAhead))", "max(least, wall)", faults},
 		{"transfer-without-waiting", "transfer.go", "if err := n.finish(); err != nil {", "n.replica.abdicateAny(errTransfer)\n\tif err := error(nil); err != nil {", "TestTransfers"},
+		{"closed-node-leads", "node.go", "		n.replica.abdicateAny(raft.ErrRaftShutdown) // from an epoch that has begun meanwhile\n", "", "TestClosedNodeDecidesNothing"},
 		{"stuck-transfer-not-watched", "node.go", "			if refused.stuck(err) {", "			if refused.stuck(nil) {", "TestTransferThatIsNotFinished"},
 		{"successor-not-forwarded-to", "replica.go", "return r.overheard.epoch, r.overheard.address, r.applied", "return r.machine.epoch, r.machine.address, r.applied", "TestLeave"},
 		{"successor-not-overheard", "replica.go", "		r.overhear(l)\n", "", "TestLeave"},
