@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // describes has the port describe its services.
@@ -368,4 +371,128 @@ func TestBadValues(t *testing.T) {
 		t.Errorf("other bytes: %s", got)
 	}
 	p.idle()
+}
+
+// raw is a client that speaks HTTP/2 by hand.
+type raw struct {
+	t    *testing.T
+	conn net.Conn
+	*http2.Framer
+	buf bytes.Buffer
+	enc *hpack.Encoder
+}
+
+func (p *port) raw() *raw {
+	p.t.Helper()
+	conn, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = conn.Close() })
+	r := &raw{t: p.t, conn: conn, Framer: http2.NewFramer(conn, conn)}
+	r.enc = hpack.NewEncoder(&r.buf)
+	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
+		p.t.Fatal(err)
+	}
+	r.must(r.WriteSettings())
+	go func() { // what the server says is not looked at
+		b := make([]byte, 4096)
+		for {
+			if _, err := conn.Read(b); err != nil {
+				return
+			}
+		}
+	}()
+	return r
+}
+
+func (r *raw) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// begin begins a call.
+func (r *raw) begin(stream uint32) {
+	r.t.Helper()
+	r.buf.Reset()
+	for _, f := range [][2]string{
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"},
+		{":authority", "x"},
+		{"content-type", "application/grpc"},
+		{"te", "trailers"},
+	} {
+		r.must(r.enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
+	}
+	r.must(r.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: r.buf.Bytes(), EndHeaders: true}))
+}
+
+// part sends the beginning of a message of 4 MB.
+func (r *raw) part(stream uint32, bytes int) {
+	r.t.Helper()
+	b := make([]byte, 5+bytes)
+	b[2] = 0x3f // 4 MB, nearly
+	for len(b) > 0 {
+		n := min(len(b), 16<<10)
+		r.must(r.WriteData(stream, false, b[:n]))
+		b = b[n:]
+	}
+}
+
+// TestResetStreams begins calls, sends parts of their messages, and resets them.
+func TestResetStreams(t *testing.T) {
+	p := open(t, nil)
+	r := p.raw()
+	const streams = 1000
+	for i := range uint32(streams) {
+		r.begin(2*i + 1)
+		if i < 50 {
+			r.part(2*i+1, 16<<10)
+		}
+	}
+	p.guest.until(t, "partial", func() bool { return p.guest.waits != 0 && p.guest.holds >= 50*16<<10 })
+	for i := range uint32(streams) {
+		r.must(r.WriteRSTStream(2*i+1, http2.ErrCodeCancel))
+	}
+	p.guest.until(t, "reset", func() bool { return p.guest.waits == 0 && p.guest.holds == 0 })
+	if p.commands() != 0 {
+		t.Error("a command ran")
+	}
+	if _, err := p.plain().ShouldRateLimit(patient(t), ask("edge", 0, desc())); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestSlowClient sends most of a message and then leaves.
+func TestSlowClient(t *testing.T) {
+	p := open(t, nil)
+	r := p.raw()
+	r.begin(1)
+	r.part(1, 60<<10)
+	p.guest.until(t, "partial", func() bool { return p.guest.waits > 0 && p.guest.holds >= 60<<10 })
+	_ = r.conn.Close()
+	p.guest.until(t, "gone", func() bool { return p.guest.left && p.guest.waits == 0 && p.guest.holds == 0 })
+}
+
+// TestGarbage sends what is no HTTP/2.
+func TestGarbage(t *testing.T) {
+	p := open(t, nil)
+	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "*1\r\n$4\r\nPING\r\n", strings.Repeat("\x00", 100), http2.ClientPreface + strings.Repeat("\xff", 1000)} {
+		conn, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write([]byte(text)) // it may be closed already
+		_ = conn.SetReadDeadline(time.Now().Add(patience))
+		for b := make([]byte, 1024); err == nil; {
+			_, err = conn.Read(b)
+		}
+		if e, ok := err.(net.Error); ok && e.Timeout() {
+			t.Errorf("%q: the connection stays", text)
+		}
+		_ = conn.Close()
+	}
 }

@@ -3,15 +3,20 @@ package envoyrls
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"flag"
+	"io"
 	"os"
 	"slices"
 	"testing"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	alphapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -93,5 +98,25 @@ func TestGeneratedDescriptions(t *testing.T) {
 		if find(symbol) != want {
 			t.Errorf("%s: found %v", symbol, !want)
 		}
+	}
+}
+
+func TestReflection(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		p := open(t, func(o *Options) { o.Reflection = on })
+		stream, err := reflectionpb.NewServerReflectionClient(p.dial(insecure.NewCredentials())).ServerReflectionInfo(patient(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{
+			FileContainingSymbol: "envoy.service.ratelimit.v3.RateLimitService",
+		}})
+		if err == nil || errors.Is(err, io.EOF) { // the call may be over already
+			_, err = stream.Recv()
+		}
+		if on != (err == nil) || !on && status.Code(err) != codes.Unimplemented {
+			t.Errorf("%v: %v", on, err)
+		}
+		_ = stream.CloseSend()
 	}
 }
