@@ -1,6 +1,11 @@
 package server
 
-import "testing"
+import (
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
 
 // waits has a client write, something happen, and WAIT say that what it was told may be lost. The next WAIT is about nothing else.
 func waits(t *testing.T, c *testClient, write string, lost bool, what string, happens func()) {
@@ -115,4 +120,63 @@ func TestWaitIsAnsweredLate(t *testing.T) {
 	if got := c.receive(1)[0]; got != "1" {
 		t.Error(got)
 	}
+}
+
+// WAIT waits for every group that the node leads.
+func TestWaitForAllGroups(t *testing.T) {
+	ts, of := newGroupsKept(t, 2, alone)
+	ts.group.Replication = &Replication{Members: func() ([]Member, error) { return make([]Member, 1), nil }}
+	of[1].turn = 0
+	c := ts.client()
+	if got := c.raw("WAIT 1 0\r\n"); got != "" {
+		t.Fatalf("%q", got)
+	}
+	for !of[0].owes() || !of[2].owes() {
+		runtime.Gosched()
+	}
+	of[0].endWaits(nil)
+	of[2].endWaits(nil)
+	if got := c.resume(); got != ":0\r\n" || of[1].owes() {
+		t.Errorf("%q", got)
+	}
+}
+
+// WAIT waits for what other nodes have decided for the connection.
+func TestWaitForSeveralNodes(t *testing.T) {
+	n := newGroupNodes(t)
+	n.shares()
+	far, c := n.kept[1][2], n.nodes[0].client()
+	for _, ts := range n.nodes {
+		for _, g := range ts.every {
+			g.Keeper.AckLeader.Store(true)
+		}
+	}
+	far.holds.Store(true)
+	in := "INCR " + n.key(2) + "\r\n"
+	for i, end := range []error{nil, errUnknown} {
+		c.gets(in, strconv.Itoa(i+1))
+		c.s.Data([]byte("WAIT 1 0\r\nPING\r\n"))
+		c.until(far.owes)
+		if c.s.pending == nil {
+			t.Fatal("it does not wait")
+		}
+		far.endWaits(end)
+		want := "1 PONG"
+		if end != nil {
+			want = "-" + errUnknownOutcome + " PONG"
+		}
+		if got := strings.Join(c.receive(2), " "); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	c.gets(in+"WAIT 1 1\r\n", "3", "0")           // ms
+	n.nodes[2].client().gets("WAIT 1 0\r\n", "1") // it has written nothing elsewhere
+	far.holds.Store(false)
+	c.s.Data([]byte(in))
+	c.receive(1)
+	n.passes(2, 0, func() { c.s.Data([]byte("WAIT 1 0\r\n")) })
+	if got := c.receive(1)[0]; got != "-"+errUnknownOutcome {
+		t.Error(got)
+	}
+	c.gets("WAIT 1 0\r\n", "1")
 }

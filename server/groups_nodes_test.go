@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -123,6 +125,31 @@ func (n *groupNodes) move(g, to int) {
 
 // key returns a key of a group.
 func (n *groupNodes) key(g int) string { return n.nodes[0].keyIn(g) }
+
+// ask sends a command to a node over RESP, or as callers without a connection do, such as HTTP and gRPC, and returns the reply on a line.
+func (n *groupNodes) ask(at int, direct bool, words ...string) string {
+	n.t.Helper()
+	if !direct {
+		return n.nodes[at].client().send(string(encode(words...)), 1)[0]
+	}
+	out, err := n.nodes[at].Do(context.Background(), toBytes(words)...)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	v, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(out)), 1<<20)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return line(v)
+}
+
+// rulesAre gives all nodes the same rules.
+func (n *groupNodes) rulesAre(text string) {
+	for _, ts := range n.nodes {
+		ts.rulesAre(text)
+		ts.rules.SetSecret([16]byte{})
+	}
+}
 
 // A client of any node gets the replies of all groups, in their order.
 func TestForwardingToSeveralNodes(t *testing.T) {

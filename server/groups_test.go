@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,21 +20,6 @@ import (
 	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
-
-// in runs a command that belongs to no client in a group.
-func (ts *testServer) in(g *group.Group, words ...string) string {
-	args := make([][]byte, len(words))
-	for i, w := range words {
-		args[i] = []byte(w)
-	}
-	c := httpCall{call: ts.newCall(g, ts.clock.Now(), resp.RESP2, args)}
-	early := uint32(0)
-	if _, leads := g.Keeper.Leading(); !leads {
-		early = specialFollowing
-	}
-	c.runAlone(g.Special.Load() | early)
-	return string(c.Out)
-}
 
 // Each group decides on an engine of its own, at a time of its own, and only while the node leads it.
 func TestGroupsShareNothing(t *testing.T) {
@@ -158,57 +142,6 @@ func TestSweepsGoOverAllGroups(t *testing.T) {
 	})
 }
 
-// newGroups starts a server that leads n groups with keys. It stands alone.
-func newGroups(t testing.TB, n int, directives ...string) *testServer {
-	t.Helper()
-	return newGroupsOf(t, n, alone, directives...)
-}
-
-// newGroupsOf is newGroups for a node.
-func newGroupsOf(t testing.TB, n int, replication func(g int) *Replication, directives ...string) *testServer {
-	t.Helper()
-	ts := newTestServerWith(t, func(o *Options) {
-		for i := range n + 1 {
-			o.Groups = append(o.Groups, GroupOptions{Engine: engine.New(engine.Options{Seed: uint64(1 + i)}), Replication: replication(i)})
-		}
-		o.Engine, o.Replication = o.Groups[0].Engine, o.Groups[0].Replication
-	}, directives...)
-	t.Cleanup(func() {
-		for _, g := range ts.Groups() {
-			g.Engine.Load().Close()
-		}
-	})
-	return ts
-}
-
-// keyIn returns a key of the group with that number.
-func (ts *testServer) keyIn(number int) string {
-	for i := 0; ; i++ {
-		if key := "k" + strconv.Itoa(i); ts.groupOf([]byte(key)) == ts.every[number] {
-			return key
-		}
-	}
-}
-
-// keysOf returns the keys of a command, with several groups, and otherwise none.
-func (ts *testServer) keysOf(words []string) (keys []string) {
-	if !ts.several() {
-		return nil
-	}
-	c := ts.newCall(ts.group, ts.clock.Now(), resp.RESP2, toBytes(words))
-	cmd, _ := c.resolve()
-	cmd.Keys(c.Args, func(i int) { keys = append(keys, words[i]) })
-	if len(keys) == 0 && cmd.Flags&spec.Across != 0 {
-		if p, text := cmd.Prepare(&c); text == "" {
-			for _, key := range p.Keys() {
-				keys = append(keys, string(key))
-			}
-			p.Free()
-		}
-	}
-	return keys
-}
-
 // What concerns the server as a whole concerns each of its groups.
 func TestServerIsAllItsGroups(t *testing.T) {
 	ts := newGroups(t, 4)
@@ -290,145 +223,6 @@ func TestUnblockInAGroup(t *testing.T) {
 		t.Fatal(got)
 	}
 	if got := c.resume(); got != "*5\r\n:1\r\n:1\r\n:0\r\n:60000\r\n:60000\r\n" {
-		t.Errorf("%q", got)
-	}
-}
-
-// alone is the replication of a server that stands alone.
-func alone(int) *Replication { return nil }
-
-// newGroupsKept is newGroups for a node that keeps the replies of each group.
-func newGroupsKept(t testing.TB, n int, replication func(g int) *Replication) (*testServer, []*primary) {
-	ts := newGroupsOf(t, n, replication)
-	var all []*primary
-	for _, g := range ts.Groups() {
-		p := &primary{turn: 1}
-		p.holds.Store(true)
-		g.Keeper.Source = p.source()
-		all = append(all, p)
-	}
-	return ts, all
-}
-
-// A reply waits for the groups whose state it and those before it reveal, and only what a group has lost is unknown.
-func TestRepliesOfSeveralGroups(t *testing.T) {
-	ts, of := newGroupsKept(t, 4, alone)
-	k1, k2, k3 := ts.keyIn(1), ts.keyIn(2), ts.keyIn(3)
-	c := ts.client()
-	if got := c.raw("PING\r\nINCR " + k1 + "\r\nINCR " + k2 + "\r\nPING\r\nINCR " + k1 + "\r\n"); got != "+PONG\r\n" {
-		t.Fatalf("%q", got)
-	}
-	if got := c.raw("INCR " + k3 + "\r\nPING\r\nINCR " + k2 + "\r\n"); got != "" { // behind them
-		t.Fatalf("%q", got)
-	}
-	of[2].turn = 2
-	if got := c.raw("INCR " + k2 + "\r\n"); got != "" {
-		t.Fatalf("%q", got)
-	}
-	of[1].endWaits(nil)
-	select {
-	case <-c.conn.woken:
-		t.Error("the reply of one group did not wait for the other")
-	default:
-	}
-	of[2].endWaits(errors.New("lost"))
-	if got := c.resume(); got != ":1\r\n"+unknown+"+PONG\r\n:2\r\n" {
-		t.Errorf("%q", got)
-	}
-	of[2].endWaits(errors.New("of two turns"))
-	of[3].endWaits(nil)
-	if got := c.resume(); got != ":1\r\n+PONG\r\n"+unknown+unknown {
-		t.Errorf("%q", got)
-	}
-	for i, want := range [][]uint64{nil, {1}, {1, 0}, {1}, nil} {
-		if !slices.Equal(of[i].asked, want) {
-			t.Errorf("group %d was asked in the turns %v, want %v", i, of[i].asked, want)
-		}
-	}
-	if got := c.raw("CLIENT REPLY OFF\r\nINCR " + k1 + "\r\nCLIENT REPLY ON\r\nINCR " + k3 + "\r\n"); got != "+OK\r\n" {
-		t.Errorf("%q", got)
-	}
-	of[1].endWaits(errors.New("lost"))
-	of[3].endWaits(nil)
-	if got := c.resume(); got != ":2\r\n" {
-		t.Errorf("%q", got)
-	}
-	for _, p := range of {
-		p.holds.Store(false)
-	}
-	if got := c.raw("INCR " + k1 + "\r\nPING\r\nINCR " + k2 + "\r\n"); got != ":4\r\n+PONG\r\n:4\r\n" {
-		t.Errorf("%q", got)
-	}
-}
-
-// The commands of a pipeline on keys of several groups each run in the turn and at the time of their group, in whatever order they come.
-func TestTurnsInAPipeline(t *testing.T) {
-	ts, of := newGroupsKept(t, 2, alone)
-	k1, k2 := ts.keyIn(1), ts.keyIn(2)
-	ts.keyed[1].Lead(ts.keyed[1].Engine.Load(), int64(time.Hour))
-	ts.clock.Advance(time.Nanosecond)
-	of[1].turn, of[2].turn = 5, 7
-	c := ts.client()
-	set, at := "SET %s v EX 100\r\n", "EXPIRETIME %s\r\n"
-	if got := c.raw(fmt.Sprintf(set+set+set+at+at+at, k1, k2, k1, k2, k1, k2)); got != "" {
-		t.Fatalf("%q", got)
-	}
-	of[1].endWaits(nil)
-	of[2].endWaits(nil)
-	if got := c.resume(); got != "+OK\r\n+OK\r\n+OK\r\n:1600003700\r\n:1600000100\r\n:1600003700\r\n" {
-		t.Errorf("%q", got)
-	}
-	for i, want := range [][]uint64{nil, {5}, {7}} {
-		if !slices.Equal(of[i].asked, want) {
-			t.Errorf("group %d was asked in the turns %v, want %v", i, of[i].asked, want)
-		}
-	}
-}
-
-// A batch does not decide in the turns of the one before.
-func TestEachBatchHasItsTurns(t *testing.T) {
-	ts, of := newGroupsKept(t, 2, alone)
-	k1, k2 := ts.keyIn(1), ts.keyIn(2)
-	c := ts.client()
-	var want []uint64
-	for turn := range uint64(10) {
-		of[1].turn, of[2].turn = 1+turn, 1+turn
-		want = append(want, 1+turn)
-		if got := c.raw(fmt.Sprintf("INCR %s\r\nINCR %s\r\nINCR %[1]s\r\n", k1, k2)); got != "" {
-			t.Fatalf("%q", got)
-		}
-		for _, p := range of {
-			p.endWaits(nil)
-		}
-		if got, n := c.resume(), 2*turn; got != fmt.Sprintf(":%d\r\n:%d\r\n:%d\r\n", n+1, turn+1, n+2) {
-			t.Errorf("%q", got)
-		}
-	}
-	for _, p := range of[1:] {
-		if !slices.Equal(p.asked, want) {
-			t.Errorf("it was asked in the turns %v, want %v", p.asked, want)
-		}
-	}
-}
-
-// What waits for one group waits for no other, also after a command on the keys of all.
-func TestRepliesAfterThoseOfAllGroups(t *testing.T) {
-	ts, of := newGroupsKept(t, 4, alone)
-	c := ts.client()
-	if got := c.raw("DBSIZE\r\n"); got != "" {
-		t.Fatalf("%q", got)
-	}
-	for _, p := range of[1:] {
-		p.endWaits(nil)
-	}
-	if got := c.resume(); got != ":0\r\n" {
-		t.Fatalf("%q", got)
-	}
-	if got := c.raw("INCR " + ts.keyIn(1) + "\r\n"); got != "" {
-		t.Fatalf("%q", got)
-	}
-	of[1].endWaits(nil)
-	if got := c.resume(); got != ":1\r\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -573,72 +367,4 @@ func TestKeysOfAllGroups(t *testing.T) {
 		[2]string{"RANDOMKEY", "nil"},
 		[2]string{"SCAN 0 COUNT 100000", `["1" []]`},
 	)
-}
-
-// WAIT waits for every group that the node leads.
-func TestWaitForAllGroups(t *testing.T) {
-	ts, of := newGroupsKept(t, 2, alone)
-	ts.group.Replication = &Replication{Members: func() ([]Member, error) { return make([]Member, 1), nil }}
-	of[1].turn = 0
-	c := ts.client()
-	if got := c.raw("WAIT 1 0\r\n"); got != "" {
-		t.Fatalf("%q", got)
-	}
-	for !of[0].owes() || !of[2].owes() {
-		runtime.Gosched()
-	}
-	of[0].endWaits(nil)
-	of[2].endWaits(nil)
-	if got := c.resume(); got != ":0\r\n" || of[1].owes() {
-		t.Errorf("%q", got)
-	}
-}
-
-// A session remembers a command also where it is for another node, and decides the next of its form by the same plan.
-func TestRememberedForAnotherNode(t *testing.T) {
-	ts, of := newGroupsKept(t, 2, alone)
-	for _, p := range of {
-		p.holds.Store(false)
-	}
-	k1, k2 := ts.keyIn(1), ts.keyIn(2)
-	ts.keyed[0].Follow()
-	c := ts.client()
-	took := func(left int) string { return fmt.Sprintf("*5\r\n:0\r\n:5\r\n:%d\r\n", left) }
-	command := func(words ...string) string {
-		args := make([][]byte, len(words))
-		for i, w := range words {
-			args[i] = []byte(w)
-		}
-		return string(resp.AppendCommand(nil, args...))
-	}
-	take := command("RL.TAKE", k1, "GCRA", "5/m")
-	if got := c.raw(command("RL.TAKE", k2, "GCRA", "7/m", "COST", "3")); !strings.HasPrefix(got, "*5\r\n:0\r\n:7\r\n:4\r\n") {
-		t.Fatalf("%q", got)
-	}
-	if got := c.raw(take); got != "" { // it waits for the leader
-		t.Fatalf("%q", got)
-	}
-	ts.keyed[0].Lead(ts.keyed[0].Engine.Load(), 0)
-	ts.LeaderChanged()
-	if got := c.resume(); !strings.HasPrefix(got, took(4)) {
-		t.Fatalf("%q", got)
-	}
-	if got := c.raw(take); !strings.HasPrefix(got, took(3)) {
-		t.Errorf("%q", got)
-	}
-}
-
-// A node may stop leading a group between two commands of a pipeline. If the pipeline ends in bytes that are no command, the node refuses the
-// commands of that group, and runs the ones behind them with their own words.
-func TestPipelineOfWhichSomeIsRefused(t *testing.T) {
-	ts, of := newGroupsKept(t, 2, alone)
-	for _, p := range of {
-		p.holds.Store(false)
-	}
-	k1, k2 := ts.keyIn(1), ts.keyIn(2)
-	of[1].turn = 0
-	const refused = "-" + spec.ErrNoLeader + "\r\n"
-	if got, want := ts.client().raw("GET "+k1+"\r\nINCR "+k2+"\r\nGET "+k1+"\r\nGET "+k2+"\r\nSTRLEN "+k2+"\r\n*x\r\n"), refused+":1\r\n"+refused+"$1\r\n1\r\n:1\r\n-ERR Protocol error: invalid multibulk length\r\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
 }

@@ -15,6 +15,8 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/resp"
+	"limitdb/server/group"
+	"limitdb/server/spec"
 	"limitdb/transport"
 )
 
@@ -90,6 +92,88 @@ func (s *scope) end() {
 		s.ends = s.ends[:last]
 		fn()
 	}
+}
+
+// in runs a command that belongs to no client in a group.
+func (ts *testServer) in(g *group.Group, words ...string) string {
+	args := make([][]byte, len(words))
+	for i, w := range words {
+		args[i] = []byte(w)
+	}
+	c := httpCall{call: ts.newCall(g, ts.clock.Now(), resp.RESP2, args)}
+	early := uint32(0)
+	if _, leads := g.Keeper.Leading(); !leads {
+		early = specialFollowing
+	}
+	c.runAlone(g.Special.Load() | early)
+	return string(c.Out)
+}
+
+// newGroups starts a server that leads n groups with keys. It stands alone.
+func newGroups(t testing.TB, n int, directives ...string) *testServer {
+	t.Helper()
+	return newGroupsOf(t, n, alone, directives...)
+}
+
+// newGroupsOf is newGroups for a node.
+func newGroupsOf(t testing.TB, n int, replication func(g int) *Replication, directives ...string) *testServer {
+	t.Helper()
+	ts := newTestServerWith(t, func(o *Options) {
+		for i := range n + 1 {
+			o.Groups = append(o.Groups, GroupOptions{Engine: engine.New(engine.Options{Seed: uint64(1 + i)}), Replication: replication(i)})
+		}
+		o.Engine, o.Replication = o.Groups[0].Engine, o.Groups[0].Replication
+	}, directives...)
+	t.Cleanup(func() {
+		for _, g := range ts.Groups() {
+			g.Engine.Load().Close()
+		}
+	})
+	return ts
+}
+
+// keyIn returns a key of the group with that number.
+func (ts *testServer) keyIn(number int) string {
+	for i := 0; ; i++ {
+		if key := "k" + strconv.Itoa(i); ts.groupOf([]byte(key)) == ts.every[number] {
+			return key
+		}
+	}
+}
+
+// keysOf returns the keys of a command, with several groups, and otherwise none.
+func (ts *testServer) keysOf(words []string) (keys []string) {
+	if !ts.several() {
+		return nil
+	}
+	c := ts.newCall(ts.group, ts.clock.Now(), resp.RESP2, toBytes(words))
+	cmd, _ := c.resolve()
+	cmd.Keys(c.Args, func(i int) { keys = append(keys, words[i]) })
+	if len(keys) == 0 && cmd.Flags&spec.Across != 0 {
+		if p, text := cmd.Prepare(&c); text == "" {
+			for _, key := range p.Keys() {
+				keys = append(keys, string(key))
+			}
+			p.Free()
+		}
+	}
+	return keys
+}
+
+// alone is the replication of a server that stands alone.
+func alone(int) *Replication { return nil }
+
+// newGroupsKept is newGroups for a node that keeps the replies of each group.
+func newGroupsKept(t testing.TB, n int, replication func(g int) *Replication) (*testServer, []*primary) {
+	ts := newGroupsOf(t, n, replication)
+	var all []*primary
+	for _, g := range ts.Groups() {
+		p := &primary{turn: 1}
+		p.holds.Store(true)
+		g.Keeper.Source = p.source()
+		all = append(all, p)
+	}
+	return ts, all
 }
 
 // allCommands returns the command table without a server.
