@@ -149,6 +149,16 @@ func (m *multi) show(s *session) {
 	s.pub.SetWatched(watched)
 }
 
+// watchedIn notes that a WATCH was answered in a stream.
+func watchedIn(s *session, st *uplink.Stream) {
+	if s.multi == nil {
+		s.multi = &multi{}
+	}
+	m := s.multi
+	m.lost = m.lost || m.stream != nil && m.stream != st
+	m.stream = st
+}
+
 // unwatch forgets what is watched, here and at the leader.
 func (m *multi) unwatch(f *forwarding) {
 	for _, w := range m.watched {

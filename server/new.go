@@ -54,28 +54,7 @@ func New(o Options) *Server {
 
 		auth: auth.New(o.Settings, o.Users),
 	}
-	if len(o.Groups) == 0 {
-		o.Groups = []GroupOptions{{o.Engine, o.Durability, o.Replication}}
-	}
-	for number, g := range o.Groups {
-		of := group.New(g.Engine, o.Clock, g.Durability, g.Replication)
-		of.Number = number
-		srv.every = append(srv.every, of)
-	}
-	srv.group, srv.keyed = srv.every[0], srv.every[min(1, len(srv.every)-1):]
-	srv.durable = &srv.group.Keeper
-	srv.disturbs = math.MaxUint32
-	if srv.several() {
-		srv.disturbs &^= specialFollowing
-		srv.scripts.KeepsSources = true
-		for _, g := range srv.keyed {
-			if o.Replication != nil {
-				o.Replication.Keyed = append(o.Replication.Keyed, g.Replication)
-			}
-		}
-		srv.parts.GroupOf = func(key []byte) *handler.Group { return &srv.groupOf(key).Group }
-		srv.parts.Look = looks(srv)
-	}
+	addGroups(srv, o)
 	srv.accounts = Accounts{srv.auth, o.Settings}
 	lanes := 2 * runtime.GOMAXPROCS(0)
 	srv.rules = rulebook.New(rulebook.Options{
@@ -111,22 +90,54 @@ func New(o Options) *Server {
 	wide := flagged(spec.Wide)
 	srv.wide = func(name []byte) bool { return wide(name) || string(name) == partOf }
 	srv.long = flagged(spec.Long)
+	srv.audited = audit.Views{Registry: o.Registry, Rules: srv.rules.Set, Keys: func() int64 { return srv.stats().Keys }, User: srv.auth.Line}
+	if o.Replication != nil {
+		srv.audited.Members = o.Replication.Members
+	}
+	followSettings(srv)
+	return srv
+}
+
+// addGroups gives a new server its groups: those of the options or, with none, one.
+func addGroups(srv *Server, o Options) {
+	if len(o.Groups) == 0 {
+		o.Groups = []GroupOptions{{o.Engine, o.Durability, o.Replication}}
+	}
+	for number, g := range o.Groups {
+		of := group.New(g.Engine, o.Clock, g.Durability, g.Replication)
+		of.Number = number
+		srv.every = append(srv.every, of)
+	}
+	srv.group, srv.keyed = srv.every[0], srv.every[min(1, len(srv.every)-1):]
+	srv.durable = &srv.group.Keeper
+	srv.disturbs = math.MaxUint32
+	if srv.several() {
+		srv.disturbs &^= specialFollowing
+		srv.scripts.KeepsSources = true
+		for _, g := range srv.keyed {
+			if o.Replication != nil {
+				o.Replication.Keyed = append(o.Replication.Keyed, g.Replication)
+			}
+		}
+		srv.parts.GroupOf = func(key []byte) *handler.Group { return &srv.groupOf(key).Group }
+		srv.parts.Look = looks(srv)
+	}
+}
+
+// followSettings makes of some directives what the server works with, now and when they change.
+func followSettings(srv *Server) {
+	registry := srv.registry
 	keep := func() error {
 		srv.parts.Denials.Store(denials.New(srv.set.RecentDenials.Get()))
 		return nil
 	}
 	_ = keep() // it never fails
-	o.Registry.OnChange(keep, srv.set.RecentDenials)
-	srv.audited = audit.Views{Registry: o.Registry, Rules: srv.rules.Set, Keys: func() int64 { return srv.stats().Keys }, User: srv.auth.Line}
-	if o.Replication != nil {
-		srv.audited.Members = o.Replication.Members
-	}
+	registry.OnChange(keep, srv.set.RecentDenials)
 	srv.ackChanged()
-	o.Registry.OnChange(func() error { srv.ackChanged(); return nil }, srv.set.RaftAck)
+	registry.OnChange(func() error { srv.ackChanged(); return nil }, srv.set.RaftAck)
 	srv.timingChanged()
-	o.Registry.OnChange(func() error { srv.timingChanged(); return nil }, srv.set.SlowlogLogSlowerThan, srv.set.LatencyThreshold)
-	o.Registry.OnChange(func() error { srv.lengths.Add(1); return nil }, srv.set.ProtoMaxBulkLen, srv.set.ClientQueryBufferLimit)
-	return srv
+	registry.OnChange(func() error { srv.timingChanged(); return nil }, srv.set.SlowlogLogSlowerThan, srv.set.LatencyThreshold)
+	registry.OnChange(func() error { srv.lengths.Add(1); return nil }, srv.set.ProtoMaxBulkLen, srv.set.ClientQueryBufferLimit)
 }
 
 // timeEachBelow is the slowlog threshold in µs below which every command is timed individually, not as its

@@ -307,7 +307,7 @@ func (f *forwarding) take(l *leg) bool {
 		return false
 	}
 	if f.watch && f.head == len(f.slots) {
-		f.watched(l.stream)
+		watchedIn(f.s, l.stream)
 	}
 	if !ended {
 		return true
@@ -332,16 +332,6 @@ func (f *forwarding) take(l *leg) bool {
 	}
 	l.part = nil
 	return true
-}
-
-// watched notes that a WATCH was answered in a stream.
-func (f *forwarding) watched(st *uplink.Stream) {
-	if f.s.multi == nil {
-		f.s.multi = &multi{}
-	}
-	m := f.s.multi
-	m.lost = m.lost || m.stream != nil && m.stream != st
-	m.stream = st
 }
 
 // deliver deals with replies to the commands of a leg. It returns false if in has anything but replies, or more replies than
