@@ -139,7 +139,7 @@ type onceWalk struct {
 }
 
 func walkOnce(t *testing.T, r *rand.Rand, specs []string, where string, counts map[string]int) {
-	w := &onceWalk{T: t, r: r, now: 1.7e18, counts: counts, e: onceEngine(), m: &onceModel{map[string]*holdKey{}, map[string]*grantedOnce{}}}
+	w := &onceWalk{T: t, r: r, now: 1.7e18, counts: counts, e: journaled(), m: &onceModel{map[string]*holdKey{}, map[string]*grantedOnce{}}}
 	defer func() { w.e.Close() }()
 	for _, s := range specs {
 		l, err := limit.Parse(s)
@@ -176,12 +176,6 @@ func walkOnce(t *testing.T, r *rand.Rand, specs []string, where string, counts m
 			w.restart()
 		}
 	}
-}
-
-func onceEngine() *Engine {
-	e := New(Options{Shards: 2})
-	e.StartJournal(0, new(journal.Gate), func() {})
-	return e
 }
 
 // expect fails unless what is asked for under an id is answered as the model says: anew, again, or as another's. It
@@ -357,7 +351,7 @@ func (w *onceWalk) restart() {
 		}
 	}
 	drain(w.e, &w.log)
-	before, next := contents(w.e, w.now), onceEngine()
+	before, next := contents(w.e, w.now), journaled()
 	if err := replay(next, w.now, w.log.Bytes); err != nil {
 		w.Fatalf("%s: %v", w.where, err)
 	}
