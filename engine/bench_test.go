@@ -84,7 +84,7 @@ func benchTakes(b *testing.B, batch int, pick func(r *rand.Rand, n int) int) {
 		var place Place
 		if batch > 0 {
 			if at%batch == 0 {
-				e.Warm(order[at:at+batch], places[:])
+				e.Warm(order[at:at+batch], places[:], false)
 			}
 			place = places[at%batch]
 		}

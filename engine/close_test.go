@@ -100,7 +100,7 @@ func TestCloseWhileOthersAreInside(t *testing.T) {
 					e.Refund(start, k, &slow, 1, &d)
 					e.Info(start, k)
 					e.Reset(start, key(i%7))
-					e.Warm(keys, places[:])
+					e.Warm(keys, places[:], true)
 					if g == 0 {
 						e.Sweep(start, 100)
 					}

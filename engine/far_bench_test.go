@@ -21,13 +21,13 @@ func BenchmarkFar(b *testing.B) {
 		var id [14]byte
 		var batch [table.BatchSize][]byte
 		var places [table.BatchSize]Place
-		each := func(name string, warm func(keys [][]byte, places []Place), fn func(at Place, key []byte) error) {
+		each := func(name string, e *Engine, ids bool, fn func(at Place, key []byte) error) {
 			clock := startCPU(b)
 			for i := 0; i < keys; i += len(batch) {
 				for j := range batch {
 					batch[j] = fmt.Appendf(batch[j][:0], "user:%010d", i+j)
 				}
-				warm(batch[:], places[:])
+				e.Warm(batch[:], places[:], ids)
 				for j, key := range batch {
 					binary.BigEndian.PutUint64(id[:], uint64(i+j))
 					if err := fn(places[j], key); err != nil {
@@ -41,26 +41,26 @@ func BenchmarkFar(b *testing.B) {
 		for _, holds := range []bool{false, true} {
 			e := New(Options{Shards: 256})
 			take := func(at Place, key []byte) error { return e.TakeAt(at, start, key, &l, 5, &d) }
-			each("new", e.Warm, take)
-			each("take", e.Warm, take)
+			each("new", e, false, take)
+			each("take", e, false, take)
 			for _, nth := range []string{"", "2"} {
 				id[13]++
 				if holds {
-					each("hold"+nth, e.Warm, func(at Place, key []byte) error {
+					each("hold"+nth, e, true, func(at Place, key []byte) error {
 						return e.HoldAt(at, start, key, &l, 5, &held, &d)
 					})
 					var s Settlement
-					each("settle"+nth, e.Warm, func(at Place, key []byte) error {
+					each("settle"+nth, e, true, func(at Place, key []byte) error {
 						return e.SettleAt(at, start, key, id[:], 3, &s)
 					})
 				} else {
-					each("once"+nth, e.Warm, func(at Place, key []byte) error {
+					each("once"+nth, e, true, func(at Place, key []byte) error {
 						return e.HoldAt(at, start, key, &l, 5, &once, &d)
 					})
 				}
 			}
 			if !holds {
-				each("again", e.Warm, func(at Place, key []byte) error {
+				each("again", e, true, func(at Place, key []byte) error {
 					return e.HoldAt(at, start, key, &l, 5, &once, &d)
 				})
 			}

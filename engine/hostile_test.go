@@ -479,7 +479,7 @@ func TestFlushDuringGrowth(t *testing.T) {
 				for i := range batch {
 					batch[i] = key(r.IntN(keys))
 				}
-				e.Warm(batch, places)
+				e.Warm(batch, places, false)
 				for i, k := range batch {
 					waits.begin()
 					if err := e.TakeAt(places[i], start, k, &slow, 1, &d); err != nil {

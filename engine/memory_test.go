@@ -132,15 +132,15 @@ func TestKeyTooLong(t *testing.T) {
 
 func TestWarmTakesAnything(t *testing.T) {
 	e := New(Options{Shards: 1})
-	e.Warm(nil, nil)
-	e.Warm([][]byte{nil, {}, []byte("absent"), make([]byte, 1<<20)}, make([]Place, 4))
+	e.Warm(nil, nil, false)
+	e.Warm([][]byte{nil, {}, []byte("absent"), make([]byte, 1<<20)}, make([]Place, 4), true)
 	keys := make([][]byte, 1000)
 	for i := range keys {
 		keys[i] = key(i)
 		mustTake(t, e, start, keys[i], &slow, 1)
 	}
 	places := make([]Place, len(keys))
-	e.Warm(keys, places)
+	e.Warm(keys, places, false)
 	for i, k := range keys {
 		var d limit.Decision
 		if err := e.TakeAt(places[i], start, k, &slow, 1, &d); err != nil {
@@ -150,7 +150,7 @@ func TestWarmTakesAnything(t *testing.T) {
 			t.Fatalf("TakeAt left %+v, %v; there is %+v", d, err, again)
 		}
 	}
-	if n := allocations(100, func() { e.Warm(keys, places) }); n != 0 {
+	if n := allocations(100, func() { e.Warm(keys, places, true) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -11,7 +11,8 @@ import (
 type Place uint64
 
 // Warm prefetches what the next calls need of keys into the processor's caches,
-// and writes the keys' places to places, which has the same length.
+// and writes the keys' places to places, which has the same length. ids is whether
+// calls have ids, and so need what is known of those of the keys.
 //
 // A decision on a key in far memory spends most of its time waiting, first for
 // its index line and then for its record. Warm overlaps the waits of all keys.
@@ -20,14 +21,14 @@ type Place uint64
 // Warm takes no lock and decides nothing. It may read memory that is being
 // changed; at worst it then fetches something else. It reads only spans, which
 // stay mapped as long as the engine lives.
-func (e *Engine) Warm(keys [][]byte, places []Place) {
-	var b table.Batch
+func (e *Engine) Warm(keys [][]byte, places []Place, ids bool) {
+	b := table.Batch{Beside: ids}
 	e.warm(keys, places, &b)
 }
 
 // WarmIn is Warm for keys of several engines: of[i] has keys[i].
-func WarmIn(of []*Engine, keys [][]byte, places []Place) {
-	var b table.Batch
+func WarmIn(of []*Engine, keys [][]byte, places []Place, ids bool) {
+	b := table.Batch{Beside: ids}
 	for len(keys) > 0 {
 		n := min(len(keys), table.BatchSize)
 		for i, key := range keys[:n] {

@@ -399,7 +399,7 @@ func (q question) ask(e *Engine, now int64, key []byte) (a answer) {
 		a.err = e.Reserve(now, key, &q.l, q.cost, q.maxWait, &a.d)
 	case stepTakeAt:
 		var places [2]Place
-		e.Warm([][]byte{append(key, 'x'), key}, places[:])
+		e.Warm([][]byte{append(key, 'x'), key}, places[:], true)
 		a.err = e.TakeAt(places[1], now, key, &q.l, q.cost, &a.d)
 	default:
 		a.err = e.Take(now, key, &q.l, q.cost, &a.d)

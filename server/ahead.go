@@ -38,6 +38,7 @@ type ahead struct {
 	made    [aheadMost]request.Plan // room for the plans
 	kept    request.Plan            // that of a command that was taken out again, if last is
 	last    *request.Plan           // of the session's remembered command, if that is the last with a plan
+	ids     bool                    // some of the commands have ids
 	shaped  bool                    // there are commands of the session's remembered shape
 }
 
@@ -67,7 +68,7 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	if f := s.forms; f != nil && f.row >= rowOfForms && !s.limited { // before the remembered command is looked for in vain
 		p := &a.made[a.n]
 		if cmd, key := f.find(s, keyMost, p); cmd != nil {
-			a.add(cmd, p, key)
+			a.addWithID(cmd, p, key)
 			return nil, nil, true
 		}
 		f.row = 0
@@ -91,7 +92,7 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 	if f := s.forms; f != nil && !s.limited {
 		if cmd, key := f.find(s, keyMost, p); cmd != nil {
 			f.row++
-			a.add(cmd, p, key)
+			a.addWithID(cmd, p, key)
 			return nil, nil, true
 		}
 	}
@@ -115,7 +116,7 @@ func (a *ahead) next(s *session) (args [][]byte, err error, ok bool) {
 			s.forms = new(forms)
 		}
 		s.forms.learn(s, cmd, formClass(p), p, args)
-		a.add(cmd, p, args[at])
+		a.addWithID(cmd, p, args[at])
 		return nil, nil, true
 	}
 	if m == nil {
@@ -230,20 +231,26 @@ func (a *ahead) leave(s *session, first int) {
 // warm prefetches what the queued commands need.
 func (a *ahead) warm(s *session) {
 	if !s.srv.several() {
-		s.call.Group.Engine.Load().Warm(a.keys[:a.n], a.places[:])
+		s.call.Group.Engine.Load().Warm(a.keys[:a.n], a.places[:], a.ids)
 		return
 	}
 	var of [aheadMost]*engine.Engine
 	for i, g := range a.groups[:a.n] {
 		of[i] = g.Engine.Load()
 	}
-	engine.WarmIn(of[:a.n], a.keys[:a.n], a.places[:])
+	engine.WarmIn(of[:a.n], a.keys[:a.n], a.places[:], a.ids)
 }
 
 // add queues a command that has been read. Its words are valid as long as the reader's buffer.
 func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
 	a.cmds[a.n], a.plans[a.n], a.keys[a.n] = cmd, p, key
 	a.n++
+}
+
+// addWithID is add for a command with an id.
+func (a *ahead) addWithID(cmd *command, p *request.Plan, key []byte) {
+	a.ids = true
+	a.add(cmd, p, key)
 }
 
 // undisturbed reports whether nothing but the command itself can make admit refuse it, so that commands run one after the other.
@@ -383,7 +390,7 @@ func (a *ahead) empty() {
 	if cap(a.words) > aheadWords {
 		a.words = nil
 	}
-	a.n, a.words, a.last, a.shaped = 0, a.words[:0], nil, false
+	a.n, a.words, a.last, a.ids, a.shaped = 0, a.words[:0], nil, false, false
 }
 
 // lendQueue returns a queue for one batch.

@@ -14,6 +14,9 @@ const BatchSize = 64
 // memory that is being changed; at worst it then fetches something else. It reads
 // only spans, which stay mapped as long as the arena is in use. It may be used again after Fetch.
 type Batch struct {
+	// Beside is whether what is beside the keys is needed as well.
+	Beside bool
+
 	n      int
 	hashes [BatchSize]uint64
 	sizes  [BatchSize]uint32
@@ -49,7 +52,19 @@ func (b *Batch) Fetch() {
 	}
 	prefetch(&b.lines, b.n)
 	prefetch(&b.ends, b.n)
+	if b.Beside {
+		b.fetchBeside()
+	}
 	b.n = 0
+}
+
+// fetchBeside prefetches what is behind the first lines of the records: as much as one with a few ids of a key has.
+func (b *Batch) fetchBeside() {
+	for i, p := range b.ends[:b.n] {
+		if p != nil {
+			prefetchBehind(b.lines[i])
+		}
+	}
 }
 
 // guess returns the offset of the first record that may have hash h, or 0.

@@ -7,7 +7,7 @@ import "unsafe"
 //go:noescape
 func prefetch(at *[BatchSize]unsafe.Pointer, n int)
 
-// prefetchEnd asks for the two cache lines behind that of p.
+// prefetchBehind asks for the two cache lines behind that of p.
 //
 //go:noescape
-func prefetchEnd(p unsafe.Pointer)
+func prefetchBehind(p unsafe.Pointer)

@@ -17,8 +17,8 @@ next:
 done:
 	RET
 
-// func prefetchEnd(p unsafe.Pointer)
-TEXT ·prefetchEnd(SB), NOSPLIT, $0-8
+// func prefetchBehind(p unsafe.Pointer)
+TEXT ·prefetchBehind(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX
 	PREFETCHT0 64(AX)
 	PREFETCHT0 128(AX)

@@ -17,5 +17,5 @@ func prefetch(at *[BatchSize]unsafe.Pointer, n int) {
 	}
 }
 
-// prefetchEnd does nothing: what is behind the end may not be touched.
-func prefetchEnd(unsafe.Pointer) {}
+// prefetchBehind does nothing: what is there may not be the table's.
+func prefetchBehind(unsafe.Pointer) {}

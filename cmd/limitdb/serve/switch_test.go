@@ -226,7 +226,7 @@ func TestEnginesHashAlike(t *testing.T) {
 	p := &process{set: set}
 	var places [2]engine.Place
 	for i := range places {
-		p.newEngine(256).Warm([][]byte{[]byte("key")}, places[i:i+1])
+		p.newEngine(256).Warm([][]byte{[]byte("key")}, places[i:i+1], false)
 	}
 	if places[0] == 0 || places[0] != places[1] {
 		t.Errorf("%x and %x", places[0], places[1])
