@@ -115,9 +115,9 @@ func cancelAll(c *call, t *txn) {
 
 // FiveSettled replies with how a hold was settled: five integers, times in milliseconds rounded up.
 func FiveSettled(c *call, s *engine.Settlement) {
-	c.Int(s.Charged)
-	c.Int(s.Over)
-	c.Int(s.Decision.Limit)
-	c.Int(s.Decision.Remaining)
-	c.Int(limit.Milliseconds(s.Decision.Reset))
+	b := resp.AppendInt(c.Out, s.Charged)
+	b = resp.AppendInt(b, s.Over)
+	b = resp.AppendInt(b, s.Decision.Limit)
+	b = resp.AppendInt(b, s.Decision.Remaining)
+	c.Out = resp.AppendInt(b, limit.Milliseconds(s.Decision.Reset))
 }
