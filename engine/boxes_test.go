@@ -94,6 +94,8 @@ func (w *logWalk) sweep() {
 
 // TestLogsGrowShrinkAndMove checks that decisions and states are those of the
 // model, whether a log's state is in a record, moves to a box, or moves back.
+//
+//test:norace
 func TestLogsGrowShrinkAndMove(t *testing.T) {
 	for seed := range uint64(2) {
 		w := &logWalk{pair: newPair(Options{Shards: 2, Seed: seed + 1}), Rand: rand.New(rand.NewPCG(seed, 1)), now: start}

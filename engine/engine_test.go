@@ -140,6 +140,7 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
+//test:norace
 func TestKeysAreExact(t *testing.T) {
 	// All keys have the same hash, so only their bytes distinguish them.
 	const seed, n = 77, 1000
@@ -206,6 +207,7 @@ func TestKeysOfEveryLength(t *testing.T) {
 	}
 }
 
+//test:norace
 func TestShardsOfEveryNumber(t *testing.T) {
 	for _, n := range []int{-1, 0, 1, 2, 3, 255, 1000, 1 << 16, 1 << 20} {
 		e := New(Options{Shards: n})

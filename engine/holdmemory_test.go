@@ -15,6 +15,8 @@ import (
 // Holds while memory, and what one key may have, is used up.
 
 // A key whose estimates are held is not evicted, and when memory is used up, holds are refused but settled all the same.
+//
+//test:norace
 func TestHoldsWhenMemoryIsUsedUp(t *testing.T) {
 	e := New(Options{Shards: 1, MaxMemory: 768 << 10, Policy: LeastDebt})
 	defer e.Close()
@@ -57,6 +59,8 @@ func TestHoldsWhenMemoryIsUsedUp(t *testing.T) {
 }
 
 // A hold that has no place takes nothing, also in a step that has taken from the key before.
+//
+//test:norace
 func TestHoldsOfOneKeyAreBounded(t *testing.T) {
 	e := New(Options{Shards: 1})
 	defer e.Close()
@@ -169,6 +173,8 @@ func TestReturnsThatAreForgotten(t *testing.T) {
 
 // TestHoldsWithoutMemory checks that a hold is stored with what it takes, or neither is, while there is no room for more, whatever is
 // evicted for it.
+//
+//test:norace
 func TestHoldsWithoutMemory(t *testing.T) { holdWithoutMemory(t, NoEviction) }
 
 //test:norace

@@ -257,6 +257,8 @@ func TestManyLimits(t *testing.T) {
 
 // TestLimitChangesAtEveryCall gives another limit at every call on a few keys, of
 // all algorithms that read each other's state.
+//
+//test:norace
 func TestLimitChangesAtEveryCall(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var l limit.Limit

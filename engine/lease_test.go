@@ -52,6 +52,8 @@ func TestHolders(t *testing.T) {
 
 // A denied or failed step on leases leaves the key as it was. A step on a new key
 // that finds no room is refused.
+//
+//test:norace
 func TestLeaseWithoutRoom(t *testing.T) {
 	e := New(Options{Shards: 1})
 	e.SetMaxMemory(1, NoEviction)

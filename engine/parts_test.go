@@ -236,6 +236,8 @@ func (c *collections) anything() {
 
 // Whatever happens to collections while they are copied and their changes are
 // drained, the copy and the records give the same table again.
+//
+//test:norace
 func TestPartsGiveTheTableAgain(t *testing.T) {
 	changes, late := map[byte]int{}, 0
 	lengths := testlengths.Read(t, 9000)
@@ -320,6 +322,8 @@ func (c *collections) run(seed uint64, changes map[byte]int) {
 
 // A value of any kind and length can become a longer or a shorter one with a head, also one
 // that has no head itself, and the records give the same table again.
+//
+//test:norace
 func TestChangesFromStatesOfAnyLength(t *testing.T) {
 	const now = int64(1e18)
 	key := []byte("key")

@@ -38,6 +38,8 @@ func segmentsOf(e *Engine) (n int) {
 
 // A table that knows how many keys will come has the segments that it would have
 // grown. It splits few of them, and uses no more memory afterwards.
+//
+//test:norace
 func TestExpectedKeysFindTheirSegments(t *testing.T) {
 	for _, keys := range []int{1, 100, 1500, 20_000, 100_000, 130_000, 150_000} {
 		o := Options{Shards: 8, Seed: 7}
@@ -100,6 +102,8 @@ func TestKeysThatDoNotComeCostLittle(t *testing.T) {
 
 // Expect prepares for no more keys than the budget has room for. An engine that
 // has keys stays as it is.
+//
+//test:norace
 func TestExpectIsBounded(t *testing.T) {
 	const budget = 1 << 20
 	for _, policy := range []Policy{NoEviction, LeastDebt} {

@@ -92,6 +92,8 @@ func TestTogetherWithLeases(t *testing.T) {
 
 // TestLeasesThatAreHeld compares requests for a rate and a lease that are held, and settled under their id, with a model: a list of leases, and what
 // is known of each id. A request that is sent again has the lease of the first; what is settled has none; and an id with a lease is no other's.
+//
+//test:norace
 func TestLeasesThatAreHeld(t *testing.T) {
 	e := New(Options{Seed: 1, Shards: 4})
 	r := rand.New(rand.NewPCG(4, 7))

@@ -34,6 +34,8 @@ func (m txnModel) live(now int64, key []byte) (modelEntry, bool) {
 // Transactions of random reads, decisions and writes, of declared and other keys,
 // leave what a plain copy of the table has. A transaction that is given up or
 // finds no room leaves nothing.
+//
+//test:norace
 func TestTxnAgainstAModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		e := New(Options{Shards: rapid.SampledFrom([]int{1, 8}).Draw(rt, "shards"), Seed: 1})

@@ -463,18 +463,26 @@ func seeds(short int) uint64 {
 }
 
 // No acknowledged decision is lost in a crash that keeps any subset of the unsynced data.
+//
+//test:norace
 func TestCrashesLoseNothingAlways(t *testing.T) { crashes(t, Always, "") }
 
 // Synced changes are not lost, and neither is the order of changes.
+//
+//test:norace
 func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec, "") }
 
 // The same while the policy changes, so that a log under one policy has zeros written under another.
+//
+//test:norace
 func TestCrashesLoseNothingWhenThePolicyChanges(t *testing.T) {
 	crashes(t, Always, "policy")
 }
 
 // The same while the log is turned off and on: the state before that is never found, and what is acknowledged
 // afterwards is not lost.
+//
+//test:norace
 func TestCrashesLoseNothingWhenTheLogIsSwitched(t *testing.T) { crashes(t, Always, "policy and log") }
 
 func crashes(t *testing.T, policy Policy, changes string) {
@@ -508,7 +516,8 @@ func crashes(t *testing.T, policy Policy, changes string) {
 	}
 }
 
-// The same wherever a crash comes: each operation of a run is cut short in turn, and one of the run after it.
+// The same wherever a crash comes: each operation of a run is cut short in turn, and one of the run after it. This is the
+// test of crashes that runs with the race detector, since a start loads the log in several goroutines.
 func TestCrashesAtEveryOperation(t *testing.T) {
 	cuts, most := 0, uint64(3)
 	if long() {

@@ -79,6 +79,8 @@ func (w *world) work(stop func() bool) error {
 }
 
 // The store reports every failure, and loses nothing that it acknowledged before the failure or after the recovery.
+//
+//test:norace
 func TestEveryOperationFails(t *testing.T) {
 	everyFault(t, func(t *testing.T, w *world, fs *disktest.Faulty) bool {
 		err := w.start(fs)

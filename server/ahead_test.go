@@ -146,6 +146,8 @@ func TestLargeRepliesOfAQueueAreSent(t *testing.T) {
 }
 
 // A queue whose turn ends is put back into the reader, wherever the stream is cut into reads.
+//
+//test:norace
 func TestQueuesGoOnInTheNextTurn(t *testing.T) {
 	var in strings.Builder
 	for i := range 50 {

@@ -138,6 +138,8 @@ func TestGuessesAreNotCompared(t *testing.T) {
 
 // TestComparisonsAreBounded draws attempts of strangers at random times, and checks that the server compares no more of
 // them than the promise has: ten, and one a second.
+//
+//test:norace
 func TestComparisonsAreBounded(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ts := newTestServer(t, "requirepass secret")

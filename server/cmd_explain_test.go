@@ -91,6 +91,8 @@ namespaces:
 }
 
 // Ten thousand rules are explained in many turns, while the client's input is overwritten.
+//
+//test:norace
 func TestExplainManyRules(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\nnamespaces:\n  n:\n")

@@ -120,6 +120,8 @@ func appendHoldMoments(t *testing.T, b []byte) []byte {
 }
 
 // What a commit is answered at each moment, for all algorithms, is what docs/holds.md says.
+//
+//test:norace
 func TestGeneratedHoldMoments(t *testing.T) {
 	const begin, end = "<!-- begin moments -->\n", "<!-- end moments -->"
 	page, err := os.ReadFile(momentsFile)

@@ -91,6 +91,8 @@ func TestLogOfMovingWindows(t *testing.T) {
 
 // TestMovingWindowsAgainstRedis compares calls of the scripts on windows of very different sizes, and other commands on
 // their lists, with Redis. Half of the calls run in Lua.
+//
+//test:norace
 func TestMovingWindowsAgainstRedis(t *testing.T) {
 	redis := startRedis(t)
 	ts := newTestServer(t)

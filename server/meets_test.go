@@ -307,6 +307,8 @@ func TestNoRoomInAScript(t *testing.T) {
 }
 
 // One step takes a limited number of keys; more are an error.
+//
+//test:norace
 func TestKeysOfAScriptAreBounded(t *testing.T) {
 	c := newTestServer(t).client()
 	const fill = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'k' .. i, i) end return redis.call('DBSIZE')"
