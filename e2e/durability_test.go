@@ -158,11 +158,12 @@ func TestLevelAfterRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := startIn(t, dir, "--appendonly", "yes")
 	var left int64
-	for range 40 { // 5 a second with a burst of 50
+	var last time.Time // before the last decision
+	for range 40 {     // 5 a second with a burst of 50
+		last = time.Now()
 		left = one(t, p.Addr, "CL.THROTTLE", "k", "49", "5", "1").Elems[2].Int
 		time.Sleep(50 * time.Millisecond) // a client's pace
 	}
-	last := time.Now()
 	if got := one(t, p.Addr, "WAITAOF", "1", "0", "0"); got.Err() != nil || got.Elems[0].Int != 1 {
 		t.Fatalf("WAITAOF: %+v", got)
 	}
