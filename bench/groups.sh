@@ -4,7 +4,8 @@
 #
 #     bench/groups.sh [cpu] [plain] [memory] [idle] [loss]    default: all
 #
-# cpu     time of the processor of all nodes for a decision, clients that know the slots
+# cpu     time of the processor of all nodes for a decision, clients that know the slots: with as many requests under way
+#         as one group has, and with as many for each of the three nodes that lead
 # plain   decisions a second of a client that knows one node, which forwards, P=64
 # memory  of a node whose groups are empty, resident
 # idle    of a processor, a node with groups that nobody asks
@@ -76,22 +77,23 @@ field() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" | head -n 1; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", a / b}'; }
 
 cpu() {
-  local one several c p round name before n
+  local one several thrice c p round name before n
   cluster 1 && one=("${nodes[@]}")
-  cluster "$many" && several=("${nodes[@]}")
+  cluster "$many" && several=("${nodes[@]}") && thrice=("${nodes[@]}")
   echo "### Processor for a decision, clients that know the slots"
   echo
-  echo "\`limitdb bench --cluster\`, keys of all slots, medians of $rounds rounds of $each s: the time of three nodes together, µs."
+  echo "\`limitdb bench --cluster\`, keys of all slots, medians of $rounds rounds of $each s: the time of three nodes together, µs. A client divides its P"
+  echo "requests among the three nodes that lead; with P × 3, each of them has as many as the leader of one group."
   echo
-  echo "| connections | P | one group | $many groups | ratio |"
-  echo "|---|---|---|---|---|"
+  echo "| connections | P | one group | $many groups | ratio | $many groups, P × 3 | ratio |"
+  echo "|---|---|---|---|---|---|---|"
   for c in $connections; do
     for p in 1 16 64; do
       for round in $(seq 0 "$rounds"); do # the first is not counted
-        for name in one several; do
+        for name in one several thrice; do
           local -n at=$name
           before=$(ticks "${at[@]}")
-          n=$(load "${at[0]}" --cluster -c "$c" -P "$p" -d "${each}s" -- RL.TAKE 'user:{key}' GCRA 100/h | field requests)
+          n=$(load "${at[0]}" --cluster -c "$c" -P "$([[ $name == thrice ]] && echo $((p * 3)) || echo "$p")" -d "${each}s" -- RL.TAKE 'user:{key}' GCRA 100/h | field requests)
           ((round == 0)) || awk -v t="$(($(ticks "${at[@]}") - before))" -v n="$n" 'BEGIN {printf "%.3f\n", t / n / 1e3}' >>"$work/cpu.$c.$p.$name"
         done
       done
@@ -102,11 +104,17 @@ cpu() {
   nodes=("${one[@]}") && stop
   nodes=("${several[@]}") && stop
 }
-# row LABEL FILES DIGITS prints a line of a table: the medians of one group and of several, and their ratio.
+# row LABEL FILES DIGITS prints a line of a table: the median of one group, and for what else was measured its median and the ratio.
 row() {
-  local one several
-  one=$(median <"$2.one") several=$(median <"$2.several")
-  printf "| %s | %.$3f | %.$3f | %s |\n" "$1" "$one" "$several" "$(ratio "$several" "$one")"
+  local one name value
+  one=$(median <"$2.one")
+  printf "| %s | %.$3f |" "$1" "$one"
+  for name in several thrice; do
+    [[ -e $2.$name ]] || continue
+    value=$(median <"$2.$name")
+    printf " %.$3f | %s |" "$value" "$(ratio "$value" "$one")"
+  done
+  echo
 }
 
 plain() {
