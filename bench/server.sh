@@ -168,17 +168,20 @@ spent() {
 }
 cpu() { cat "/proc/$server"/task/*/schedstat | awk '{n += $1} END {printf "%.0f", n}'; }
 
-# ids_row NAME KEY N: what ids and holds take beside takes, for N ids.
+# ids_row NAME KEY N [before]: what ids and holds take beside takes, for N ids. With before, each key has had another id, which is forgotten.
 ids_row() {
   local depth take once hold commit limit='FIXED 1000000000/30d COST 5'
+  local earlier=(RL.HOLD "$2" $limit TTL 2s ID 'earlier-{key}') gone=5 # seconds after which its id is forgotten
   for depth in 1 16 64; do
     start_limitdb
     spent $depth "$3" RL.TAKE "$2" $limit >/dev/null # the keys are there
+    [[ -z ${4-} ]] || { spent 64 "$3" "${earlier[@]}" >/dev/null && sleep $gone; }
     take=$(spent $depth "$3" RL.TAKE "$2" $limit)
     once=$(spent $depth "$3" RL.TAKE "$2" $limit ONCE 'request-{key}')
     stop_limitdb
     start_limitdb
     spent $depth "$3" RL.TAKE "$2" $limit >/dev/null
+    [[ -z ${4-} ]] || { spent 64 "$3" "${earlier[@]}" >/dev/null && sleep $gone; }
     hold=$(spent $depth "$3" RL.HOLD "$2" $limit TTL 1h ID 'request-{key}')
     commit=$(spent $depth "$3" RL.COMMIT "$2" ID 'request-{key}' COST 3)
     stop_limitdb
@@ -194,7 +197,8 @@ ids() {
   echo
   echo "| | a take | with ONCE | a hold and its commit |"
   echo "|---|---|---|---|"
-  ids_row "new ids, one a key" 'user:{key}' "${IDS:-300000}"
+  ids_row "the first id of each key" 'user:{key}' "${IDS:-300000}"
+  ids_row "an id of a key that has had one before" 'user:{key}' "${IDS:-300000}" before
   ids_row "new ids on one key" 'user' 50000
   echo
 }
