@@ -325,10 +325,10 @@ func (d *diskLog) take(from, to int) []*segment {
 // remove removes the files of segments, one after the other.
 func (d *diskLog) remove(gone []*segment) error {
 	for _, s := range gone {
-		if err := s.close(); err != nil {
+		if err := d.unlink(s); err != nil {
 			return err
 		}
-		if err := d.unlink(s); err != nil {
+		if err := s.close(); err != nil { // not before the file is gone durably: the redo log may be removed from then on
 			return err
 		}
 	}

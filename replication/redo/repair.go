@@ -35,10 +35,13 @@ func repair(fsys disk.FS, dir string) error {
 		if err != nil {
 			return err
 		}
-		if name != "" {
-			if err := at.redo(fsys, name); err != nil {
-				return err
-			}
+		if name == "" {
+			err = at.gone(fsys, parent)
+		} else {
+			err = at.redo(fsys, name)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	for _, name := range names {
@@ -109,6 +112,19 @@ func (p *place) find(fsys disk.FS, parent string) (string, error) {
 		}
 	}
 	return "", err
+}
+
+// gone makes it durable that the file is gone. Whoever removed it may have crashed before that, and after a loss of power it would come back without
+// what only the redo log has.
+func (p *place) gone(fsys disk.FS, parent string) error {
+	dir := filepath.Join(parent, filepath.FromSlash(p.dir))
+	for {
+		err := fsys.SyncDir(dir)
+		if dir == parent || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		dir = filepath.Dir(dir) // the directory is gone as well
+	}
 }
 
 // is reports whether a file begins as this one does.

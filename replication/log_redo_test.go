@@ -1,0 +1,77 @@
+package replication
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"limitdb/internal/disk"
+	"limitdb/internal/disk/disktest"
+	"limitdb/replication/redo"
+)
+
+// removing calls functions before and after each file is removed.
+type removing struct {
+	disk.FS
+	before, after func()
+}
+
+func (r removing) Remove(name string) error {
+	r.before()
+	defer r.after()
+	return r.FS.Remove(name)
+}
+
+// A segment may come back after a loss of power while its removal is not durable. Then it must have all that was durable in the redo log, or the redo log
+// must still have it.
+func TestSegmentThatComesBack(t *testing.T) {
+	open := func(fsys *disktest.Mem) *redo.Log {
+		again, err := redo.Open(fsys, "/raft/redo", redo.FileBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+	for name, killed := range map[string]bool{"the redo log is emptied meanwhile": false, "the process is killed, and starts again": true} {
+		for seed := range uint64(50) {
+			mem := disktest.New("/raft/1/log")
+			again := open(mem)
+			var left *disktest.Mem // by a loss of power
+			lost := func() { left = mem.Crash(rand.New(rand.NewPCG(seed, 0))) }
+			fsys := removing{FS: mem, before: func() {}, after: func() {
+				if killed {
+					open(mem)
+				}
+				lost()
+			}}
+			if !killed {
+				fsys.before = func() {
+					if err := again.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			log, err := openLog(fsys, "/raft/1/log", false, again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range uint64(3) {
+				if err := log.StoreLog(&raft.Log{Index: i + 1, Data: bytes.Repeat([]byte{1}, 700)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := log.DeleteRange(1, 3); err != nil {
+				t.Fatal(err)
+			}
+			log, err = openLog(left, "/raft/1/log", false, open(left))
+			if err != nil {
+				t.Fatalf("%s, seed %d: %v", name, seed, err)
+			}
+			if last, _ := log.LastIndex(); last != 0 && last != 3 {
+				t.Errorf("%s, seed %d: the last entry is %d", name, seed, last)
+			}
+		}
+	}
+}
