@@ -79,6 +79,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"removal-not-synced-when-opened", "log.go", "if err := d.fs.SyncDir(d.dir); err != nil {\n\t\t\treturn err", "if err := error(nil); err != nil {\n\t\t\treturn err", "TestDiskLog"},
 		{"names-of-snapshots-not-synced-when-opened", "snapstore.go", "if err := fsys.SyncDir(dir); err != nil {", "if err := error(nil); err != nil {", "TestCrashesOfANode"},
 		{"half-of-a-snapshot-left", "snapstore.go", "err := s.fs.SyncDir(s.dir)", "err := error(nil)", "TestCrashesOfANode"},
+		{"removed-segment-closed-first", "log.go", "		if err := d.unlink(s); err != nil {\n			return err\n		}\n		if err := s.close(); err != nil { // not before the file is gone durably: the redo log may be removed from then on\n", "		if err := s.close(); err != nil {\n			return err\n		}\n		if err := d.unlink(s); err != nil {\n", "TestSegmentThatComesBack"},
 		{"writes-wait-for-a-cut", "log.go", "	d.writing.Unlock()\n	if begin", "	defer d.writing.Unlock()\n	if begin", "TestWritesDoNotWaitForACut"},
 		{"snapshot-without-rest", "pace.go", "	p.rest()\n	return n, err", "	return n, err", "TestSnapshotsArePaced"},
 		{"damage-taken-for-a-torn-write", "segment.go", "h.write > s.next() {", "false {", "TestDamagedLog"},

@@ -275,6 +275,35 @@ func (f slowFile) Sync() error {
 	return f.File.Sync()
 }
 
+// A file that was removed before a crash is gone for good when the log is emptied.
+func TestRemovedFile(t *testing.T) {
+	fsys := disktest.New("/raft/a")
+	l, err := Open(fsys, "/raft/redo", FileBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := disk.CreateAppender(fsys, "/raft/a/file", []byte("head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := l.Target(file, "/raft/a", []byte("head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(target.Wrote(4, []byte("data")), fsys.Remove("/raft/a/file")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(fsys, "/raft/redo", FileBytes); err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(20) {
+		left := fsys.Crash(rand.New(rand.NewPCG(seed, 0)))
+		if names, err := left.List("/raft/a"); err != nil || len(names) > 0 {
+			t.Fatalf("seed %d: %q, %v", seed, names, err)
+		}
+	}
+}
+
 // What many write while one sync is under way becomes durable with the next.
 func TestOneSyncForMany(t *testing.T) {
 	dir := t.TempDir()
