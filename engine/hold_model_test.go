@@ -87,7 +87,7 @@ func (k *holdKey) clone() *holdKey {
 	return &c
 }
 
-// pass gives back what is due, and forgets what is forgotten.
+// pass returns the estimates of holds whose time is over, and drops the ids that need not be remembered any more.
 func (k *holdKey) pass(now int64) (ended int) {
 	for id, h := range k.held {
 		if h.returns && !h.settled && !h.returned && h.until <= now {
@@ -492,7 +492,7 @@ func (w *holdWalk) reset() {
 		w.k.kind, w.k.state, w.k.void = 0, nil, w.now
 		w.counts["reset"]++
 	}
-	w.now++ // what is taken in the nanosecond of a reset is taken before it, or after it
+	w.now++ // a take in the same nanosecond could count as before the reset or as after it
 }
 
 // restart replays the log into another engine.

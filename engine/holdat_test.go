@@ -55,7 +55,7 @@ func TestShortWayGrantsAHoldAgain(t *testing.T) {
 	}
 }
 
-// TestShortWayGivesBackFirst checks that what is to go back is given back before the short way decides or settles.
+// TestShortWayGivesBackFirst checks that the short way returns the estimates of ended holds before it decides or settles.
 func TestShortWayGivesBackFirst(t *testing.T) {
 	e := New(Options{Shards: 1})
 	defer e.Close()

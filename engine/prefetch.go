@@ -11,8 +11,8 @@ import (
 type Place uint64
 
 // Warm prefetches what the next calls need of keys into the processor's caches,
-// and writes the keys' places to places, which has the same length. ids is whether
-// calls have ids, and so need what is known of those of the keys.
+// and writes the keys' places to places, which has the same length. ids reports
+// whether the calls have ids, and so need those that the keys have.
 //
 // A decision on a key in far memory spends most of its time waiting, first for
 // its index line and then for its record. Warm overlaps the waits of all keys.

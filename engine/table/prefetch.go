@@ -14,7 +14,7 @@ const BatchSize = 64
 // memory that is being changed; at worst it then fetches something else. It reads
 // only spans, which stay mapped as long as the arena is in use. It may be used again after Fetch.
 type Batch struct {
-	// Beside is whether what is beside the keys is needed as well.
+	// Beside reports whether Fetch also prefetches the states beside those of the keys.
 	Beside bool
 
 	n      int
