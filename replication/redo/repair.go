@@ -45,6 +45,11 @@ func repair(fsys disk.FS, dir string) error {
 		}
 	}
 	for _, name := range names {
+		// The file before is gone for good first, also one that a process removed which was killed then: after a loss of power it would come back alone,
+		// and what a later file has undone would be done again.
+		if err := fsys.SyncDir(dir); err != nil {
+			return err
+		}
 		if err := fsys.Remove(name); err != nil {
 			return err
 		}

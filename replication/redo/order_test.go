@@ -1,0 +1,70 @@
+package redo
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"limitdb/internal/disk"
+	"limitdb/internal/disk/disktest"
+)
+
+// A file of the redo log does not outlive the one after it: it would do again what that one has undone.
+func TestOlderFilesGoFirst(t *testing.T) {
+	for name, killed := range map[string]bool{"both files are there": false, "a process was killed after it had removed the older one": true} {
+		for left := 0; ; left++ {
+			whole := false
+			for seed := range uint64(50) {
+				fsys := twoFiles(t, killed)
+				fsys.Left = left
+				whole = Repair(fsys, "/g/redo") == nil
+				after := fsys.Crash(rand.New(rand.NewPCG(seed, 0)))
+				err := Repair(after, "/g/redo")
+				b, rerr := disk.ReadFile(after, "/g/1/file", 100)
+				if err != nil || rerr != nil || string(b) != "headnew" {
+					t.Fatalf("%s, operation %d, seed %d: %q, %v, %v", name, left, seed, b, err, rerr)
+				}
+			}
+			if whole {
+				break
+			}
+		}
+	}
+}
+
+// twoFiles returns a disk with a redo log of two files. The second cuts off what the first has written, and writes something else. With removed, the first
+// is removed, but not durably.
+func twoFiles(t *testing.T, removed bool) *disktest.Mem {
+	fsys := disktest.New("/g/1")
+	var retire func()
+	l := &Log{fs: fsys, dir: "/g/redo", full: 1, apart: func(f func()) { retire = f }}
+	if err := l.open(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := disk.CreateAppender(fsys, "/g/1/file", []byte("head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := l.Target(file, "/g/1", []byte("head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(s string) error {
+		_, err := file.WriteAt([]byte(s), 4)
+		return errors.Join(err, target.Wrote(4, []byte(s)))
+	}
+	err = write("something longer")
+	l.full = FileBytes
+	if err = errors.Join(err, target.Cuts(4), fsys.Truncate("/g/1/file", 4), write("new")); err != nil {
+		t.Fatal(err)
+	}
+	if removed {
+		fsys.Left = 2 // the sync of the file, and the removal
+		retire()
+		fsys.Crashed, fsys.Left = false, -1
+	}
+	if names, err := fsys.List("/g/redo"); err != nil || len(names) == 2 == removed {
+		t.Fatal(names, err)
+	}
+	return fsys
+}
