@@ -3,6 +3,7 @@ package redo
 import (
 	"errors"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 
 	"limitdb/internal/disk"
@@ -67,4 +68,38 @@ func twoFiles(t *testing.T, removed bool) *disktest.Mem {
 		t.Fatal(names, err)
 	}
 	return fsys
+}
+
+// What a file has lost because it could not be synced, when it was closed, is done again at the next start.
+func TestFileThatCannotBeSynced(t *testing.T) {
+	fsys := &disktest.Faulty{Mem: disktest.New("/g/1"), Err: syscall.EIO}
+	l, err := Open(fsys, "/g/redo", FileBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := disk.CreateAppender(fsys, "/g/1/file", []byte("head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := l.Target(file, "/g/1", []byte("head"))
+	if err == nil {
+		err = file.Append([]byte("data"), nil)
+	}
+	if err = errors.Join(err, target.Wrote(4, []byte("data"))); err != nil {
+		t.Fatal(err)
+	}
+	fsys.N = 1 // the next operation fails
+	if err := target.Sync(); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	target.Done()
+	if err := errors.Join(file.Close(), l.Close()); err != nil {
+		t.Error(err)
+	}
+	left := fsys.Crash(rand.New(rand.NewPCG(0, 0)))
+	err = Repair(left, "/g/redo")
+	b, rerr := disk.ReadFile(left, "/g/1/file", 100)
+	if err != nil || rerr != nil || string(b) != "headdata" {
+		t.Errorf("%q, %v, %v", b, err, rerr)
+	}
 }

@@ -19,6 +19,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"redone-and-not-synced", "repair.go", "	if err == nil {\n		err = f.Sync()\n	}\n	return errors.Join(err, f.Close())\n", "	return errors.Join(err, f.Close())\n", "TestRedo"},
 		{"removal-not-durable", "repair.go", "			err = at.gone(fsys, parent)\n", "", "TestRemovedFile"},
 		{"older-file-not-gone-first", "repair.go", "		if err := fsys.SyncDir(dir); err != nil {\n", "		if err := error(nil); err != nil {\n", "TestOlderFilesGoFirst"},
+		{"file-not-synced-and-forgotten", "redo.go", "		t.log.fail(err)\n", "", "TestFileThatCannotBeSynced"},
 		{"another-file-redone", "repair.go", "	return string(b) == p.head, err\n", "	return len(b) == len(p.head), err\n", "TestRedo"},
 		{"cut-not-shown", "repair.go", "			b = b[:min(n, end)]\n", "", "TestRedo"},
 		{"damaged-batch-taken-for-the-last", "frame.go", "ok && h.batch > batch {", "ok && h.batch > batch+9 {", "TestDamagedRedoLog"},

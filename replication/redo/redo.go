@@ -110,14 +110,18 @@ func (t *Target) Wrote(off int64, data []byte) error { return t.log.commit(t, ac
 // Cuts makes durable that the file is cut off at an offset, which the caller does next, durably.
 func (t *Target) Cuts(off int64) error { return t.log.commit(t, actCut, off, nil) }
 
-// Sync makes the file itself durable.
+// Sync makes the file itself durable. After an error, only the redo log has what was not durable before. So its files stay for the next start.
 func (t *Target) Sync() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.f == nil {
 		return nil
 	}
-	return t.f.Sync()
+	err := t.f.Sync()
+	if err != nil {
+		t.log.fail(err)
+	}
+	return err
 }
 
 // Done says that the file is to be synced no more: it is synced, or removed.
