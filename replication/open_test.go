@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"limitdb/internal/disk/disktest"
 	"limitdb/internal/testnet"
 	"limitdb/replication/peers"
 )
@@ -336,6 +338,36 @@ func TestAnyErrorOfTheLogIsTheEnd(t *testing.T) {
 	}
 	if len(ends) != 1 || !errors.Is(ends[0], broken) {
 		t.Errorf("it ended with %v", ends)
+	}
+}
+
+// While a node stops because a write has failed, Raft tries again. Nothing is written any more then: after a sync that failed, the next one may say
+// that all is durable.
+func TestNothingIsWrittenAfterAnError(t *testing.T) {
+	m := &disktest.Faulty{Mem: disktest.New("/raft/1/log"), Err: syscall.EIO}
+	log, err := openLog(m, "/raft/1/log", false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &guarded{elapsed: noTime, LogStore: log, StableStore: raft.NewInmemStore(), fatal: func(error) {}}
+	if err := g.StoreLogs([]*raft.Log{{Index: 1}, {Index: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	m.N = 2 // the sync after the write
+	if err := g.StoreLog(&raft.Log{Index: 3}); !errors.Is(err, syscall.EIO) || !strings.HasPrefix(m.Hit, "sync") {
+		t.Fatalf("%v, %s", err, m.Hit)
+	}
+	for what, write := range map[string]func() error{
+		"a write": func() error { return g.StoreLog(&raft.Log{Index: 3}) },
+		"a cut":   func() error { return g.DeleteRange(2, 2) },
+		"a term":  func() error { return g.guard("a write of the term", func() error { return nil }) },
+	} {
+		if err := write(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s after an error: %v", what, err)
+		}
+	}
+	if last, _ := log.LastIndex(); last != 2 {
+		t.Errorf("the log ends with %d", last)
 	}
 }
 

@@ -28,8 +28,12 @@ type guarded struct {
 	writes    writeTimes
 }
 
-// guard runs a write, and ends the node if it fails or hangs.
+// guard runs a write, and ends the node if it fails or hangs. From then on it runs none: Raft may try again while the node stops, and
+// what follows a write that failed is not durable, whatever the disk says.
 func (g *guarded) guard(what string, write func() error) error {
+	if ended := g.ended.Load(); ended != nil {
+		return *ended
+	}
 	limit := orDefault(g.stall, stallLimit)
 	watch := pulse.NewWatch(limit, func() {
 		g.end(fmt.Errorf("replication: %s has taken %v: the disk hangs", what, limit))
