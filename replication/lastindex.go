@@ -74,12 +74,16 @@ func (l *lastIndex) reach(log *diskLog) error {
 }
 
 // cut prepares for the removal of the entries from an index on: it makes the index before them durable, if they count, and
-// removes the note of the time. Time stands still then, until the next note.
-func (l *lastIndex) cut(index uint64) error {
+// removes the note of the time. Time stands still then, until the next note. It then calls forget, before anybody notes again how far the log reaches.
+func (l *lastIndex) cut(index uint64, forget func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := forgetNote(l.fs, l.dir); err != nil {
 		return err
 	}
-	return l.write(min(l.Last, index-1))
+	if err := l.write(min(l.Last, index-1)); err != nil {
+		return err
+	}
+	forget()
+	return nil
 }

@@ -41,8 +41,9 @@ type diskLog struct {
 	lock    io.Closer
 	segment int64     // segmentBytes
 	redo    *redo.Log // nil for none
-	// shorten, if it is set, is called before the entries from an index on are removed from the end.
-	shorten func(index uint64) error
+	// shorten, if it is set, is called before the entries from an index on are removed from the end. It calls forget, from which on LastIndex is
+	// before that index, or returns an error.
+	shorten func(index uint64, forget func()) error
 
 	// writing is held by whoever changes the end of the log, and cutting by whoever cuts it. A cut at the beginning takes
 	// long, and holds up no write. cutting is taken before writing.
@@ -267,29 +268,29 @@ func (d *diskLog) DeleteRange(first, last uint64) error {
 
 // cutEnd deletes the entries from an index on.
 func (d *diskLog) cutEnd(index uint64) error {
-	if d.shorten != nil {
-		if err := d.shorten(index); err != nil {
-			return err
+	var short *segment
+	var gone []*segment
+	forget := func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		n := d.find(index)
+		if n < len(d.segments) && d.segments[n].from < index {
+			short = d.segments[n]
+			short.forget(index)
+			n++
 		}
+		gone = d.take(n, len(d.segments))
 	}
-	d.mu.Lock()
-	n := d.find(index)
-	if n < len(d.segments) && d.segments[n].from < index {
-		n++
-	}
-	gone := d.take(n, len(d.segments))
-	d.mu.Unlock()
-	slices.Reverse(gone)
-	if err := d.remove(gone); err != nil {
+	if d.shorten == nil {
+		forget()
+	} else if err := d.shorten(index, forget); err != nil {
 		return err
 	}
-	s := d.last()
-	if s == nil || s.next() <= index {
-		return nil
+	slices.Reverse(gone)
+	if err := d.remove(gone); err != nil || short == nil {
+		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return s.cut(d.fs, s.name(d.dir, s.from), index)
+	return short.cut(d.fs, short.name(d.dir, short.from))
 }
 
 // cutBeginning deletes the entries before an index. The log must have an entry with that index. Entries may be stored

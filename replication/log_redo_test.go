@@ -75,3 +75,38 @@ func TestSegmentThatComesBack(t *testing.T) {
 		}
 	}
 }
+
+// How far the log reaches may be noted while entries are removed from its end. The next start must not miss what is gone then.
+func TestEndNotedDuringACut(t *testing.T) {
+	mem := disktest.New("/raft/1/log")
+	log := &diskLog{dir: "/raft/1/log", segment: 1 << 10}
+	last := &lastIndex{fs: mem, dir: "/raft/1", storedLast: storedLast{Node: "a"}}
+	noted := 0
+	note := func() {
+		noted++
+		if err := last.reach(log); err != nil {
+			t.Error(err)
+		}
+	}
+	log.fs = removing{FS: mem, before: note, after: note}
+	if err := log.open(false); err != nil {
+		t.Fatal(err)
+	}
+	log.shorten = func(index uint64, forget func()) error {
+		err := last.cut(index, forget)
+		note()
+		return err
+	}
+	for i := range uint64(9) {
+		if err := log.StoreLog(&raft.Log{Index: i + 1, Data: bytes.Repeat([]byte{1}, 400)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note()
+	if err := log.DeleteRange(2, 9); err != nil {
+		t.Fatal(err)
+	}
+	if end, _ := log.LastIndex(); end != 1 || last.Last != end || noted < 4 {
+		t.Errorf("the log ends with %d, and %d is noted, the last of %d times", end, last.Last, noted)
+	}
+}

@@ -76,5 +76,5 @@ func forgetEnd(dir string, who *identity, report *Report) error {
 	for _, s := range report.Snapshots {
 		end = max(end, s.Index)
 	}
-	return last.cut(end + 1)
+	return last.cut(end+1, func() {})
 }

@@ -166,15 +166,19 @@ func (s *segment) read(dir string, index uint64, l *raft.Log) error {
 	return nil
 }
 
-// cut removes the entries from an index on, but not all of them.
-func (s *segment) cut(fsys disk.FS, path string, index uint64) error {
-	end := int64(s.at[index-s.first])
+// forget leaves out the entries from an index on, but not all of them.
+func (s *segment) forget(index uint64) {
+	i := index - s.first
+	s.at, s.end = s.at[:i], int64(s.at[i])
+}
+
+// cut removes the entries that were left out from the file.
+func (s *segment) cut(fsys disk.FS, path string) error {
 	if s.again != nil {
-		if err := s.again.Cuts(end); err != nil {
+		if err := s.again.Cuts(s.end); err != nil {
 			return err
 		}
 	}
-	s.at, s.end = s.at[:index-s.first], end
 	return s.truncate(fsys, path)
 }
 
