@@ -270,6 +270,8 @@ func TestCrossSlot(t *testing.T) {
 		[2]string{"DEL " + k1 + " {" + k1 + "}2 " + k1, "0"},
 		[2]string{"RL.TAKEALL 2 " + k1 + " " + other + " GCRA 5/m GCRA 6/m", "[0 -1 [0 5 4 -1 12000] [0 6 5 -1 10000]]"},
 		[2]string{"RL.HOLDALL 2 " + k1 + " " + k2 + " GCRA 5/m GCRA 6/m TTL 1m ID i", "-" + handler.ErrOneSlot("RL.HOLDALL")},
+		[2]string{"RL.COMMITALL 2 " + k1 + " " + k2 + " ID i", "-" + handler.ErrOneSlot("RL.COMMITALL")},
+		[2]string{"RL.CANCELALL 2 " + k1 + " " + k2 + " ID i", "-" + handler.ErrOneSlot("RL.CANCELALL")},
 		[2]string{"RL.CHECK one 1 u a", `[0 5 4 -1 12000 "user"]`},
 		[2]string{"RL.CHECK two 1 u " + apart + " WAIT 1m", "-" + handler.ErrOneSlot("WAIT")},
 		[2]string{"RL.CHECK one 1 nothing a", `[0 -1 -1 -1 0 ""]`},

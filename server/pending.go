@@ -385,6 +385,10 @@ func cross(c *call) *crossed {
 	c.Durable = true                  // an error reveals nothing
 	args := handler.CloneArgs(c.Args) // the read buffer goes
 	c.Args = args
+	if c.cmd.Prepare == nil { // what settles a hold of several keys
+		c.Fail(handler.ErrOneSlot(c.cmd.Name))
+		return nil
+	}
 	p, text := c.cmd.Prepare(c)
 	if text != "" {
 		c.Fail(text)
