@@ -30,6 +30,7 @@ func TestRaftCommands(t *testing.T) {
 		{"RAFT SERVER REMOVE x", "-" + spec.ErrNoLeader + "\r\n"},
 		{"RAFT SERVER PROMOTE x", "-TRYAGAIN not yet: x\r\n"},
 		{"RAFT SERVER DEMOTE x", "+OK\r\n"},
+		{"RAFT SERVER DEMOTE placed", "-ERR the votes are those of several groups: use RAFT DRAIN\r\n"},
 		{"RAFT TRANSFER", "-ERR to []\r\n"},
 		{"RAFT TRANSFER b", "-ERR to [b]\r\n"},
 		{"RAFT TRANSFER b c", "-ERR syntax error\r\n"},

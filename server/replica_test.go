@@ -47,11 +47,16 @@ func newNode(t *testing.T, directives ...string) (*testServer, *primary) {
 			p.status.Leader = p.leader
 			return p.status
 		},
-		Table:    func() *engine.Engine { return ts.states() },
-		Add:      func(id, _ string) error { return errors.New("replication: no room for " + id) },
-		Remove:   func(string) error { return ErrNotLeading },
-		Promote:  func(id string) error { return fmt.Errorf("%w: %s", ErrNotYet, id) },
-		Demote:   func(string) error { return nil },
+		Table:   func() *engine.Engine { return ts.states() },
+		Add:     func(id, _ string) error { return errors.New("replication: no room for " + id) },
+		Remove:  func(string) error { return ErrNotLeading },
+		Promote: func(id string) error { return fmt.Errorf("%w: %s", ErrNotYet, id) },
+		Demote: func(id string) error {
+			if id == "placed" {
+				return errors.New("groups: the votes are those of several groups: use RAFT DRAIN")
+			}
+			return nil
+		},
 		Transfer: func(id string) error { return errors.New("to [" + id + "]") },
 	}
 	ts = newTestServerWith(t, func(o *Options) { o.Replication = r }, directives...)

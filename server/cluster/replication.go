@@ -94,7 +94,9 @@ func (r *Replication) moved(slot int) string {
 
 // Fail replies with the error of a change. One that only the leader can make is answered with its address, as for commands about keys.
 func (r *Replication) Fail(c *handler.Call, err error) {
-	text := resp.Excerpt([]byte(strings.NewReplacer("replication: ", "", "groups: ", "").Replace(err.Error())))
+	// The names of packages say nothing to clients. They stand before each error, and nowhere else: "several groups: use" is no such name.
+	text := strings.NewReplacer(": replication: ", ": ", ": groups: ", ": ").Replace(": " + err.Error())
+	text = resp.Excerpt([]byte(text[len(": "):]))
 	switch {
 	case errors.Is(err, ErrNotYet):
 		c.Fail("TRYAGAIN " + text)
