@@ -30,7 +30,7 @@ func TestCheckHold(t *testing.T) {
 	ts := withRules(t, modelRules)
 	c := ts.client()
 	const used = "-HELD this ID is that of another hold, or of one that is over; use a new ID for each request"
-	const noHold = "-NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"
+	const noHold = "-NOHOLD nothing is known of this ID: it was never held, was settled over 30 s ago, or twice its TTL has passed"
 	c.steps(ts,
 		[2]string{"RL.CHECK llm 2 tenant a tokens 400 HOLD 1m ID r1", `[0 10 9 -1 3600000 "requests"]`},
 		[2]string{"RL.CHECK llm 2 tokens 400 tenant a ID r1 COST 1 HOLD 60000", `[0 10 9 -1 3600000 "requests"]`}, // sent again
@@ -93,7 +93,7 @@ func TestCheckHold(t *testing.T) {
 func TestCheckHoldInSteps(t *testing.T) {
 	ts := withRules(t, modelRules)
 	c := ts.client()
-	const noHold = "-NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"
+	const noHold = "-NOHOLD nothing is known of this ID: it was never held, was settled over 30 s ago, or twice its TTL has passed"
 	for _, keys := range []string{"0", "1 some"} {
 		eval := func(words string) string {
 			return line(c.do(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))"}, strings.Fields(keys+" "+words)...)...))

@@ -165,7 +165,7 @@ func TestCheckInFlightHeld(t *testing.T) {
 		[2]string{v + "ONCE a FOR 1s", idUsed},
 		[2]string{v + "ONCE b FOR 1s", idUsed},
 		[2]string{v + "HOLD 1s ID b", used},
-		[2]string{"RL.CHECK n 0 COMMIT b", "-NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"},
+		[2]string{"RL.CHECK n 0 COMMIT b", "-NOHOLD nothing is known of this ID: it was never held, was settled over 30 s ago, or twice its TTL has passed"},
 		[2]string{v + "COST 0", `[0 5 3 -1 1998000 "both"]`},
 		[2]string{v + "RELEASE a", "1"},
 		[2]string{v + "RELEASE b", "1"},

@@ -12,7 +12,7 @@ import (
 func TestHolds(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
-	const noHold = "-NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"
+	const noHold = "-NOHOLD nothing is known of this ID: it was never held, was settled over 30 s ago, or twice its TTL has passed"
 	const used = "-HELD this ID is that of another hold, or of one that is over; use a new ID for each request"
 	c.steps(ts,
 		[2]string{"RL.HOLDS k", "[]"},
@@ -101,7 +101,7 @@ func TestHoldsStayUnderTheirName(t *testing.T) {
 		[2]string{"SET k v", "OK"},
 		[2]string{"RENAME k other", "OK"},
 		[2]string{"RL.HOLDS other", "[]"},
-		[2]string{"RL.COMMIT other ID a", "-NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"},
+		[2]string{"RL.COMMIT other ID a", "-NOHOLD nothing is known of this ID: it was never held, was settled over 30 s ago, or twice its TTL has passed"},
 		[2]string{"RL.TAKE k FIXED 10/10s FIRST COST 7", "[0 10 3 -1 10000]"},
 		[2]string{"RL.COMMIT k ID a COST 1", "[0 0 10 3 10000]"},
 		[2]string{"RL.COMMIT k ID a COST 1", "[0 0 10 3 10000]"},

@@ -11,7 +11,7 @@ func TestHoldAll(t *testing.T) {
 	c := ts.client()
 	const a, b = "FIXED 10/h FIRST", "FIXED 20/h FIRST"
 	const used = "-HELD this ID is that of another hold, or of one that is over; use a new ID for each request: "
-	const noHold = "-NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over: "
+	const noHold = "-NOHOLD nothing is known of this ID: it was never held, was settled over 30 s ago, or twice its TTL has passed: "
 	c.steps(ts,
 		[2]string{"RL.HOLDALL 2 a b " + a + " COST 4 " + b + " COST 15 TTL 10s ID x", "[0 -1 [0 10 6 -1 3600000] [0 20 5 -1 3600000]]"},
 		// Sent again, also with other words for the same, it takes nothing.

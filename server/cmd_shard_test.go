@@ -22,7 +22,7 @@ func TestShardBy(t *testing.T) {
 	ts := withRules(t, shardRules)
 	c := ts.client()
 	const lacks = "-ERR the namespace has shard_by tenant: HOLD, COMMIT and CANCEL need that field"
-	const noHold = "-NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"
+	const noHold = "-NOHOLD nothing is known of this ID: it was never held, was settled over 30 s ago, or twice its TTL has passed"
 	c.steps(ts,
 		[2]string{"RL.CHECK llm 3 tenant a}b model m tokens 40 HOLD 1m ID {x}", `[0 5 4 -1 60000 "model" "{x}"]`},
 		[2]string{"RL.CHECK llm 2 model m tokens 40 HOLD 1m ID {x}", lacks},

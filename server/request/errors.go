@@ -36,7 +36,7 @@ func ErrorText(err error) string {
 	case errors.Is(err, limit.ErrNoLease):
 		return "NOLEASE " + err.Error()
 	case errors.Is(err, engine.ErrNoHold):
-		return "NOHOLD nothing is known of this ID: it was never held, or its time and as long again are over"
+		return "NOHOLD nothing is known of this ID: it was never held, was settled over 30 s ago, or twice its TTL has passed"
 	case errors.Is(err, engine.ErrHeld):
 		return "HELD this ID is that of another hold, or of one that is over; use a new ID for each request"
 	case errors.Is(err, engine.ErrCancelled):
