@@ -37,8 +37,8 @@ func clusterStatusCommand() *cobra.Command {
 		Use:   "status [-a ADDRESS] [FILE] [--directive value …]",
 		Short: "Show the nodes and the groups of a cluster",
 		Long: `Shows what the node that is asked knows of all nodes and, if there are several groups of keys, of each
-group: which slots it has, which node leads it, which nodes have a replica, and how many entries of the log the
-last of them lacks. The exit status is 1 if a group has no leader.`,
+group: which slots it has, which node leads it, which nodes have a replica, and how many entries of the log are
+missing on the slowest of them. The exit status is 1 if a group has no leader.`,
 		Example: "  limitdb cluster status -a 10.0.0.7:6379",
 	}
 	return asking(c, func(args []string) error {

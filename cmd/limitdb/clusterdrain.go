@@ -18,8 +18,8 @@ func clusterDrainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drain ID [--and-above] [--off] [--timeout TIME] [-a ADDRESS] [FILE] [--directive value …]",
 		Short: "Move everything away from a node, so that it may be stopped and removed",
-		Long: `Has the replicas and the leaders of all groups leave the node with this raft-id, and its vote in group 0 at last, and
-waits until they have. In a cluster of one group, it is the lead and the vote. Decisions go on meanwhile. The node
+		Long: `Moves the replicas and the leaders of all groups away from the node with this raft-id, at last its vote in group 0, and
+waits until they are gone. In a cluster of one group, it takes the lead and the vote from it. Decisions go on meanwhile. The node
 may then be stopped, and removed with limitdb cluster remove. If the command is interrupted, the node goes on to be
 drained; run it again to wait. --off undoes it.
 

@@ -32,8 +32,8 @@ const andAbove = "--and-above"
 
 // leaverFlags declares the flags that parseLeavers cuts out.
 func leaverFlags(c *cobra.Command) {
-	c.Flags().Bool("and-above", false, "also each node whose ID is the same but for a higher number at its end, and none is no error")
-	c.Flags().Duration("timeout", 0, "wait no longer than this `TIME`, as in 10m, and 30 s for a node that answers; without it, wait until all is done")
+	c.Flags().Bool("and-above", false, "also each node whose ID differs only by a higher number at its end; it is no error if there is none")
+	c.Flags().Duration("timeout", 0, "wait for at most this `TIME`, as in 10m, and of it at most 30 s until a node answers; without it, wait until all is done")
 }
 
 // parseLeavers parses the arguments of a command on leavers.
