@@ -253,11 +253,21 @@ func (c *compiler) except(doc *ruleDoc, r *Rule) {
 	}
 	c.needs(doc.except.at, r.key, slices.Concat(r.conditions, r.except))
 	if i, j := disjoint(r.except, r.conditions); i >= 0 {
-		c.fail(doc.except.pairs[i].value.at, "this except can never count: the rule matches %s only where it is %s", r.except[i].name, quote(r.conditions[j].text))
+		c.fail(doc.except.pairs[i].value.at, "this except can never count: the rule matches %s only where it is %s%s", r.except[i].name, quote(r.conditions[j].text), meant(&r.except[i], &r.conditions[j]))
 	}
 	if covers(r.except, r.conditions, nil, r.fields) {
 		c.fail(doc.except.at, "this rule can never apply: its except matches whatever it matches")
 	}
+}
+
+// meant returns the end of the message about two conditions that exclude each other, if one is a text that is meant as a network.
+func meant(all ...*condition) string {
+	for _, c := range all {
+		if c.nets == nil && likeNetwork(c.text) {
+			return fmt.Sprintf("; %s is compared as a text: for the network, write [%s]", c.text, c.text)
+		}
+	}
+	return ""
 }
 
 // addresses decides which field of the key is an address that is cut to its network.
@@ -394,7 +404,7 @@ func (c *compiler) exceptions(doc *ruleDoc, r *Rule) {
 func (c *compiler) override(doc *ruleDoc, i int, conditions []condition, r *Rule) {
 	o := &doc.overrides[i]
 	if i, j := disjoint(conditions, r.conditions); i >= 0 {
-		c.fail(o.match[i].value.at, "this override can never count: the rule matches %s only where it is %s", conditions[i].name, quote(r.conditions[j].text))
+		c.fail(o.match[i].value.at, "this override can never count: the rule matches %s only where it is %s%s", conditions[i].name, quote(r.conditions[j].text), meant(&conditions[i], &r.conditions[j]))
 	}
 	if len(r.except) > 0 && !o.bad && covers(r.except, slices.Concat(r.conditions, conditions), nil, r.fields) {
 		c.fail(o.at, "this override can never count: the rule's except matches whatever it matches")
