@@ -41,6 +41,7 @@ func TestCheckHold(t *testing.T) {
 		[2]string{"RL.CHECK llm 0 COMMIT r2", noHold}, // the denial has held nothing
 		[2]string{"RL.CHECK llm 2 tenant a tokens 0 PEEK", `[0 10 8 -1 3600000 "requests"]`},
 		[2]string{"DBSIZE", "3"},
+		[2]string{"RL.CHECK llm 2 tokens 150 tokens 151 COMMIT r1", `-ERR field "tokens": given twice`},
 		// The fields of a commit say what it has cost; what is not given stays as it was estimated.
 		[2]string{"RL.CHECK llm 1 tokens 150 COMMIT r1 EXPLAIN", `[0 0 10 9 3600000 "requests" [[-250 0 1000 850 3600000 "tokens"] [0 0 10 9 3600000 "requests"]]]`},
 		[2]string{"RL.CHECK llm 1 tokens 999 COMMIT r1", `[0 0 10 9 3600000 "requests"]`}, // the first has settled it

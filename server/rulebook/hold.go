@@ -198,14 +198,17 @@ func (s *settle) Waits() int64 { return -1 }
 // costOf returns what a rule has cost, by its note: what its field says or, if the request has none, COST, each times its weight.
 func (s *settle) costOf(note []byte) (int64, error) {
 	_, field, weight := readNote(note)
-	cost, name := s.cost, "COST"
+	cost, name, given := s.cost, "COST", false
 	for i := 0; len(field) > 0 && i+1 < len(s.fields); i += 2 {
 		if bytes.Equal(s.fields[i], field) {
 			n, ok := resp.ParseInt(s.fields[i+1])
-			if !ok || n < 0 {
+			switch {
+			case given:
+				return 0, &rules.FieldError{Field: resp.Quote(field), Err: rules.ErrFieldTwice}
+			case !ok || n < 0:
 				return 0, &rules.FieldError{Field: resp.Quote(field), Err: rules.ErrFieldCost}
 			}
-			cost, name = n, string(field)
+			cost, name, given = n, string(field), true
 		}
 	}
 	if cost > 0 && weight > 0 && cost > math.MaxInt64/weight {
