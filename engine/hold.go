@@ -283,7 +283,8 @@ type Settlement struct {
 	Over int64
 	// Again is set if the hold had been settled before: nothing has changed.
 	Again bool
-	// Limit is the limit under which the hold was taken, and Decision what is left of it.
+	// Limit is the limit under which the hold was taken, and Decision what is left of it. The limit and the rest in it are -1 if there is
+	// none: the id never was a hold's, or its key has another family by now.
 	Limit    limit.Limit
 	Decision limit.Decision
 }
@@ -313,6 +314,7 @@ func settle(t *Txn, key, id []byte, actual int64, as hold.Status, dry bool, s *S
 		return err
 	}
 	*s = Settlement{}
+	s.Decision.Limit, s.Decision.Remaining = -1, -1 // until there is a limit that says more
 	var e hold.Entry
 	known := set.Find(t.now, id, &e)
 	switch {

@@ -142,6 +142,9 @@ func (k *holdKey) peek(now int64, l *limit.Limit, cost int64) (d limit.Decision)
 	return d
 }
 
+// nothingLeft is what a settlement says of the limit if there is none.
+var nothingLeft = limit.Decision{Limit: -1, Remaining: -1}
+
 func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settlement, error) {
 	h := k.held[id]
 	switch {
@@ -149,10 +152,10 @@ func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settl
 		return Settlement{}, ErrNoHold
 	case h == nil:
 		k.held[id] = &heldOnce{settled: true, cancelledFirst: true, forgotten: now + Remembered}
-		return Settlement{}, nil
+		return Settlement{Decision: nothingLeft}, nil
 	case h.settled:
 		again := h.s
-		again.Again, again.Decision, again.Estimate, again.Actual = true, limit.Decision{}, 0, 0
+		again.Again, again.Decision, again.Estimate, again.Actual = true, nothingLeft, 0, 0
 		if again.Limit.Algorithm != 0 {
 			state, _ := k.inner(now)
 			if err := limit.Peek(&h.l, state, now, 0, &again.Decision); err != nil {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"limitdb/engine/table"
 	"limitdb/limit"
 )
@@ -39,7 +41,10 @@ func HeldOn(t *Txn, key []byte) (n, amount int64, err error) {
 	}
 	err = Holds(t, key, func(h *Held) bool {
 		if h.Live(t.Now()) {
-			n, amount = n+1, amount+h.Amount
+			n++
+			if amount += h.Amount; amount < 0 { // of several windows
+				amount = math.MaxInt64
+			}
 		}
 		return true
 	})

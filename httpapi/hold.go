@@ -14,7 +14,7 @@ type Settlement struct {
 	Charged int64 `json:"charged"`
 	// Over is how much of Charged is beyond the limit.
 	Over int64 `json:"over"`
-	// Limit is the most that can be taken at once, and Remaining what is left now. Both are -1 if nothing was held.
+	// Limit is the most that can be taken at once, and Remaining what is left now. Both are -1 if nothing was held, or the key has another family by now.
 	Limit     int64 `json:"limit"`
 	Remaining int64 `json:"remaining"`
 	// Reset is the time, in ms, until the key is as if it had never been used.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,31 @@ import (
 	"limitdb/limit"
 	"limitdb/server/request"
 )
+
+// A settlement of which nothing is left to be known says so, and does not say that nothing is left.
+func TestCommitWithoutLimit(t *testing.T) {
+	ts := newTestServer(t)
+	ts.client().steps(ts,
+		[2]string{"RL.CANCEL early ID a", "0"},
+		[2]string{"RL.COMMIT early ID a COST 5", "[0 0 -1 -1 0]"},
+		[2]string{"RL.COMMITALL 1 early ID a COST 5", "[[0 0 -1 -1 0]]"},
+		[2]string{"RL.HOLD family FIXED 10/h FIRST COST 4 TTL 10s ID a", "[0 10 6 -1 3600000]"},
+		[2]string{"RL.TAKE family LOG 10/h REPLACE", "[0 10 9 -1 3600000]"},
+		[2]string{"RL.COMMIT family ID a COST 5", "[1 1 -1 -1 0]"},
+		[2]string{"RL.COMMIT family ID a COST 5", "[1 1 -1 -1 0]"}, // the first has settled it
+	)
+}
+
+// Estimates of several windows that are together above what an integer has are told as the most.
+func TestHeldDoesNotOverflow(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	const hold = "RL.HOLD k FIXED 9223372036854775807/s FIRST COST 9223372036854775807 TTL 10s ID "
+	c.steps(ts, [2]string{hold + "a", "[0 9223372036854775807 0 -1 1000]"}, [2]string{"+1s", ""}, [2]string{hold + "b", "[0 9223372036854775807 0 -1 1000]"})
+	if held := c.do("RL.INFO", "k").Elems[:4]; held[1].Int != 2 || held[3].Int != math.MaxInt64 {
+		t.Errorf("holds, held: %v", held)
+	}
+}
 
 func TestHolds(t *testing.T) {
 	ts := newTestServer(t)
