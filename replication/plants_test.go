@@ -78,6 +78,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"cut-of-the-log-forgotten", "log.go", "if err := d.fs.Rename(s.name(d.dir, from), s.name(d.dir, index)); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
 		{"removal-not-synced-when-opened", "log.go", "if err := d.fs.SyncDir(d.dir); err != nil {\n\t\t\treturn err", "if err := error(nil); err != nil {\n\t\t\treturn err", "TestDiskLog"},
 		{"names-of-snapshots-not-synced-when-opened", "snapstore.go", "if err := fsys.SyncDir(dir); err != nil {", "if err := error(nil); err != nil {", "TestCrashesOfANode"},
+		{"snapshot-gone-while-listed", "snapstore.go", "derr == nil && !slices.Contains(now, name)", "derr == nil && now == nil", "TestSnapshotGoesWhileListed"},
+		{"rebuilt-from-a-log-that-is-cut", "rebuild.go", "newest != nil && newest.Index > from", "newest != nil && false", "TestSnapshotDuringARebuilding"},
 		{"half-of-a-snapshot-left", "snapstore.go", "err := s.fs.SyncDir(s.dir)", "err := error(nil)", "TestCrashesOfANode"},
 		{"write-after-an-error", "store.go", "	if ended := g.ended.Load(); ended != nil {\n		return *ended\n	}\n	limit :=", "	limit :=", "TestNothingIsWrittenAfterAnError"},
 		{"removed-segment-closed-first", "log.go", "		if err := d.unlink(s); err != nil {\n			return err\n		}\n		if err := s.close(); err != nil { // not before the file is gone durably: the redo log may be removed from then on\n", "		if err := s.close(); err != nil {\n			return err\n		}\n		if err := d.unlink(s); err != nil {\n", "TestSegmentThatComesBack"},

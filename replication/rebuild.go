@@ -46,30 +46,43 @@ func (r *replica) rebuild(number uint64) error {
 	r.building.Lock()
 	defer r.building.Unlock()
 	var m machine
-	at, err := r.loadNewest(&m)
-	if err != nil {
-		return err
-	}
-	for {
+	var from, at uint64
+	for load := true; ; {
 		r.mu.Lock()
 		to := r.applied
 		switch {
 		case r.rebuilds != number:
 			r.mu.Unlock()
 			return errOvertaken
-		case at >= to:
+		case !load && at >= to:
 			r.replace(m)
 			r.mu.Unlock()
 			return nil
 		}
 		r.mu.Unlock()
-		for ; at < to; at++ {
+		if load {
+			m = machine{}
+			var err error
+			if from, err = r.loadNewest(&m); err != nil {
+				return err
+			}
+			at, load = from, false
+			continue
+		}
+		var err error
+		for ; at < to && err == nil; at++ {
 			if stopped(r.stop) {
 				return raft.ErrRaftShutdown
 			}
-			if err := r.replay(&m, at+1); err != nil {
-				return err
-			}
+			err = r.replay(&m, at+1)
+		}
+		// A snapshot that had begun before may be published meanwhile, and the log then begins behind it.
+		newest, nerr := r.snapshots.newest()
+		switch {
+		case nerr == nil && newest != nil && newest.Index > from:
+			load = true
+		case err != nil || nerr != nil:
+			return errors.Join(err, nerr)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,6 +101,11 @@ func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 			continue
 		}
 		m, err := s.meta(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			if now, derr := s.fs.Dirs(s.dir); derr == nil && !slices.Contains(now, name) {
+				continue // reap has taken its name away meanwhile
+			}
+		}
 		if err != nil {
 			return nil, err
 		}

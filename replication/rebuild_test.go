@@ -1,0 +1,101 @@
+package replication
+
+import (
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"limitdb/internal/disk"
+	"limitdb/internal/disk/disktest"
+)
+
+// cleared is a table that calls a function when it is cleared for the first time.
+type cleared struct {
+	*list
+	first func()
+}
+
+func (c *cleared) Clear() error {
+	first := c.first
+	if c.first = nil; first != nil {
+		first()
+	}
+	return c.list.Clear()
+}
+
+// publish publishes a snapshot with one state.
+func publish(t *testing.T, s *snapshotStore, index uint64, state string) {
+	sink, err := s.Create(1, index, 1, raft.Configuration{}, 1, nil)
+	if err == nil {
+		_, err = sink.Write(encodedSnapshot(t, &fence{epoch: id{1, 2}, format: Format}, map[string]string{"key": state}))
+	}
+	if err == nil {
+		err = sink.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A snapshot that a leader has begun may be published, and the log cut up to it, while the node builds its table from the one before. It has the
+// state of the newer one then.
+func TestSnapshotDuringARebuilding(t *testing.T) {
+	for _, index := range []uint64{3, 6, 10} {
+		s, err := openSnapshots(disktest.New("/snapshots"), "/snapshots")
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := raft.NewInmemStore()
+		for i := range uint64(10) {
+			if err := store.StoreLog(&raft.Log{Index: i + 1, Term: 1, Type: raft.LogNoop}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		publish(t, s, 2, "old")
+		table := &cleared{list: &list{states: map[string]string{}}}
+		table.first = func() {
+			publish(t, s, index, "new")
+			if err := store.DeleteRange(1, index); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := &replica{
+			replayer: replayer{table, &guarded{LogStore: store, snapshots: s}, s, nil}, clock: Clock{Elapsed: noTime},
+			told: events{changed: func() {}}, rebuilding: true, applied: 10,
+		}
+		if err := r.rebuild(0); err != nil || table.states["key"] != "new" || !r.ready() {
+			t.Errorf("up to entry %d: %v, the state is %q", index, err, table.states["key"])
+		}
+	}
+}
+
+// listing calls a function after it has listed directories for the first time.
+type listing struct {
+	disk.FS
+	then func()
+}
+
+func (l *listing) Dirs(dir string) ([]string, error) {
+	names, err := l.FS.Dirs(dir)
+	then := l.then
+	if l.then = nil; then != nil {
+		then()
+	}
+	return names, err
+}
+
+// An old snapshot may lose its name while others are listed.
+func TestSnapshotGoesWhileListed(t *testing.T) {
+	fsys := &listing{FS: disktest.New("/snapshots")}
+	s, err := openSnapshots(fsys, "/snapshots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, s, 1, "first")
+	publish(t, s, 2, "second")
+	fsys.then = func() { publish(t, s, 3, "third") }
+	all, err := s.List()
+	if err != nil || len(all) == 0 || all[0].Index != 2 {
+		t.Errorf("%d snapshots, %v", len(all), err)
+	}
+}
