@@ -8,6 +8,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/group"
 	"limitdb/server/scripts"
 	"limitdb/server/spec"
 	"limitdb/uplink"
@@ -103,6 +104,9 @@ func (f *forwarding) collect(cmd *command, args [][]byte, special uint32) {
 	f.opens()
 	f.add(l, g)
 	f.muted, f.skip, f.watch, f.waits = muted, skip, watch, waits
+	if watch && s.srv.several() {
+		f.slot = cmd.slot(group.NoSlot, args)
+	}
 	s.early |= specialFollowing // until the round has departed, nothing of this group runs here
 	s.pub.LastCmd.Store(&cmd.Command)
 	if special&specialMonitor != 0 {
@@ -241,7 +245,7 @@ func (f *forwarding) settle() (over bool) {
 		s.aside = f.keep
 	}
 	f.underway = false
-	f.muted, f.skip, f.watch, f.waits, f.hidden, f.multi = false, false, false, false, 0, nil
+	f.muted, f.skip, f.watch, f.slot, f.waits, f.hidden, f.multi = false, false, false, group.NoSlot, false, 0, nil
 	if len(left) == 0 {
 		return f.goBack()
 	}
@@ -314,7 +318,7 @@ func (f *forwarding) has(stream *uplink.Stream) bool {
 // exec deals with EXEC while another node leads. It returns false if EXEC, or another command, is to run here.
 func (f *forwarding) exec(cmd *command, args [][]byte) bool {
 	s, m := f.s, f.s.multi
-	if cmd.Name != "EXEC" || m.broken || s.redirected() {
+	if cmd.Name != "EXEC" || m.broken || s.call.crosses || s.redirected() {
 		return false
 	}
 	if len(m.queued) == 0 && m.stream == nil || !f.watchLasts() {

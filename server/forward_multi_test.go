@@ -235,3 +235,25 @@ func TestWatchModel(t *testing.T) {
 		}
 	})
 }
+
+// With several groups, what a client watches and what its transaction names must have one slot, whichever nodes lead them: else the client is told so, and
+// not that a key has changed. A transaction without commands needs no node that leads.
+func TestWatchOfSeveralGroups(t *testing.T) {
+	n := newGroupNodes(t)
+	const crosses = "-" + errCrossSlot
+	for at := range n.nodes {
+		c := n.nodes[at].client()
+		for g := 1; g <= 4; g++ {
+			for h := 1; h <= 4; h++ {
+				if k, l := n.key(g), n.key(h); g != h {
+					c.gets("WATCH "+k+"\r\nWATCH "+l+"\r\nMULTI\r\nSET "+k+" 1\r\nEXEC\r\n", "OK", crosses, "OK", "QUEUED", "[OK]")
+					c.gets("WATCH "+k+"\r\nMULTI\r\nSET "+l+" 1\r\nEXEC\r\n", "OK", "OK", "QUEUED", crosses)
+					c.gets("MULTI\r\nSET "+k+" 1\r\nSET "+l+" 1\r\nEXEC\r\n", "OK", "QUEUED", "QUEUED", crosses)
+				}
+			}
+			c.gets("WATCH "+n.key(g)+"\r\nMULTI\r\nEXEC\r\nMULTI\r\nEXEC\r\n", "OK", "OK", "[]", "OK", "[]")
+		}
+	}
+	n.follow(0)
+	n.nodes[2].client().gets("MULTI\r\nSET "+n.key(1)+" 1\r\nSET "+n.key(2)+" 1\r\nEXEC\r\nMULTI\r\nEXEC\r\n", "OK", "QUEUED", "QUEUED", crosses, "OK", "[]")
+}

@@ -35,6 +35,7 @@ type multi struct {
 	// stream is the one in which the leader watches keys for the client, nil for none. lost: they were watched in more than one.
 	stream *uplink.Stream
 	lost   bool
+	slot   int // with several groups, of what is watched there, and 1 more; 0 for none
 }
 
 // lendMulti returns a multi for the time from MULTI to EXEC.
@@ -149,14 +150,29 @@ func (m *multi) show(s *session) {
 	s.pub.SetWatched(watched)
 }
 
-// watchedIn notes that a WATCH was answered in a stream.
-func watchedIn(s *session, st *uplink.Stream) {
+// watchedIn notes that a WATCH of keys of a slot was answered in a stream.
+func watchedIn(s *session, st *uplink.Stream, slot int) {
 	if s.multi == nil {
 		s.multi = &multi{}
 	}
 	m := s.multi
 	m.lost = m.lost || m.stream != nil && m.stream != st
-	m.stream = st
+	m.stream, m.slot = st, slot+1
+}
+
+// watchedSlot returns the slot of what is watched, here and at the leader.
+func (m *multi) watchedSlot() (slot int) {
+	slot = group.NoSlot
+	if m == nil {
+		return slot
+	}
+	if m.slot > 0 {
+		slot = m.slot - 1
+	}
+	for _, w := range m.watched {
+		slot = group.WithKey(slot, w.Key())
+	}
+	return slot
 }
 
 // unwatch forgets what is watched, here and at the leader.
@@ -259,6 +275,10 @@ func execCommand(c *call) {
 	}
 	special := c.group.Special.Load() | s.early
 	following := special&specialFollowing != 0
+	if following && len(m.queued) == 0 && m.stream == nil && len(m.watched) == 0 {
+		c.Array(0) // which asks about nothing that the leader has
+		return
+	}
 	if m.stream != nil || following && len(m.watched) > 0 && !s.redirected() {
 		c.NullArray() // another node leads since, or the leader cannot be asked
 		return

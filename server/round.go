@@ -51,6 +51,7 @@ type forwarding struct {
 	muted  bool   // the round's replies are dropped
 	skip   bool   // by CLIENT REPLY SKIP; the round is one command
 	watch  bool   // the round is a WATCH
+	slot   int    // with several groups, of its keys
 	waits  bool   // the round is a WAIT
 	hidden int    // replies that come first, and that the client has had already
 	multi  *multi // the transaction that is the round; else nil
@@ -307,7 +308,7 @@ func (f *forwarding) take(l *leg) bool {
 		return false
 	}
 	if f.watch && f.head == len(f.slots) {
-		watchedIn(f.s, l.stream)
+		watchedIn(f.s, l.stream, f.slot)
 	}
 	if !ended {
 		return true

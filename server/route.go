@@ -61,10 +61,8 @@ func choose(c *call) *group.Group {
 	case cmd.Flags&spec.Across != 0 && (s == nil || !s.multi.isOpen()):
 		return chooseAcross(c, cmd)
 	case cmd.HasKeys():
-		if cmd.Flags&spec.Watch != 0 && s != nil && s.multi != nil {
-			for _, w := range s.multi.watched {
-				slot = group.WithKey(slot, w.Key())
-			}
+		if cmd.Flags&spec.Watch != 0 && s != nil {
+			slot = s.multi.watchedSlot()
 		}
 		slot = cmd.slot(slot, c.Args)
 	case cmd.Flags&spec.AllGroups != 0:
@@ -196,10 +194,7 @@ func notLed(srv *Server) *group.Group {
 
 // slotOfMulti returns the slot of the keys that a transaction names or watches.
 func slotOfMulti(c *call, m *multi) (slot int) {
-	slot = group.NoSlot
-	for _, w := range m.watched {
-		slot = group.WithKey(slot, w.Key())
-	}
+	slot = m.watchedSlot()
 	own, args := c.cmd, c.Args
 	defer func() { c.cmd, c.Args = own, args }()
 	for i := range m.queued {
