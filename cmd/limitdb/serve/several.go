@@ -128,7 +128,7 @@ func (s *several) start(bootstrap bool, address string) (err error) {
 // openRedo opens the redo log, and has what a crash has left in it done again.
 func (s *several) openRedo() (err error) {
 	dir := filepath.Join(s.p.durable.dir, raftDirs)
-	if err := disk.MakeDir(disk.OS{}, dir); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil { // the data directory may be missing
 		return err
 	}
 	s.redo, err = redo.Open(disk.OS{}, filepath.Join(dir, redo.Dir), redo.FileBytes)

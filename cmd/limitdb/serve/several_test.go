@@ -79,6 +79,13 @@ func buildSeveral(t *testing.T, dir string, count int, args ...string) (s *sever
 	return p.member.several, stop
 }
 
+// A cluster of several groups begins in a directory that is not there yet, as one of one group does.
+func TestBeginSeveralWithoutADirectory(t *testing.T) {
+	t.Parallel()
+	_, stop := beginSeveralIn(t, filepath.Join(t.TempDir(), "new", "n1"), 2, "--logfile", filepath.Join(t.TempDir(), "log"))
+	stop()
+}
+
 // until waits for what takes milliseconds.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
