@@ -69,6 +69,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"plan-of-another-nodes-command-lost", "ahead.go", "	case a.last != &a.made[last]:", "	case true:", "TestLearnedFromAnotherNodesCommand"},
 		{"plan-learned-for-those-before-it", "ahead.go", "	case last == 0:\n", "	case false:\n", "TestLearnedForTheNextCommand"},
 		{"watch-of-another-leader", "multi.go", "m.lost || m.stream != nil && m.stream != st", "m.lost", "TestForwardedWatch"},
+		{"slot-of-what-another-node-watches-forgotten", "multi.go", "	if m.slot > 0 {\n", "	if false {\n", "TestWatchOfSeveralGroups"},
 		{"watch-of-a-leader-that-was", "multi.go", "m.stream != nil || following", "following", "TestForwardedWatch"},
 		{"part-told-before-it-is-durable", "crossing/crossing.go", "k.Withholds() && k.Wait(p.turn", "false && k.Wait(p.turn", "TestUnknown"},
 		{"look-told-before-it-is-durable", "crossing/crossing.go", "	if k.AckLeader.Load() || !k.Withholds() {\n", "	if k.AckLeader.Load() || k.Withholds() {\n", "TestDeniedLate"},
