@@ -269,7 +269,16 @@ func (s *directory) transfer(group int, id string) error {
 // plan returns what placement would do, a line for each step.
 func (s *directory) plan() (lines []string) {
 	for _, step := range groups.Plan(s.current(), s.placing.facts()) {
-		lines = append(lines, fmt.Sprintf("group %d: on %v, led by %s", step.Group, step.Nodes, step.Leader))
+		lines = append(lines, planned(step))
 	}
 	return lines
+}
+
+// planned is the line of a step. Placement chooses no leader of group 0.
+func planned(step groups.SetPlace) string {
+	line := fmt.Sprintf("group %d: on %v", step.Group, step.Nodes)
+	if step.Leader != "" {
+		line += ", led by " + step.Leader
+	}
+	return line
 }

@@ -86,6 +86,22 @@ func TestBeginSeveralWithoutADirectory(t *testing.T) {
 	stop()
 }
 
+// A line of RAFT PLAN names a leader only if one is chosen.
+func TestLineOfAPlan(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		step groups.SetPlace
+		want string
+	}{
+		{groups.SetPlace{Group: 0, Nodes: []string{"a", "b"}}, "group 0: on [a b]"},
+		{groups.SetPlace{Group: 3, Nodes: []string{"a", "b"}, Leader: "b"}, "group 3: on [a b], led by b"},
+	} {
+		if got := planned(c.step); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // until waits for what takes milliseconds.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
