@@ -21,7 +21,7 @@ func (n *raftNode) field(t *testing.T, name string) string {
 
 // helloOf returns the bytes with which a node begins a call to another one.
 func helloOf(call byte, json string) []byte {
-	b := append([]byte("LDBR\x01"), call)
+	b := append([]byte("LDBR\x03"), call)
 	return append(binary.LittleEndian.AppendUint16(b, uint16(len(json))), json...)
 }
 
@@ -36,32 +36,47 @@ func TestAttacksOnTheRaftPort(t *testing.T) {
 	for i := range noise {
 		noise[i] = byte(random.Uint32())
 	}
-	attacks := map[string][]byte{
-		"nothing":                   nil,
-		"random bytes":              noise,
-		"HTTP":                      []byte("GET / HTTP/1.1\r\n\r\n"),
-		"RESP":                      []byte("*1\r\n$4\r\nPING\r\n"),
-		"a TLS hello":               []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
-		"half a hello":              []byte("LDBR\x01"),
-		"another wire":              []byte("LDBR\x09\x01\x02\x00{}"),
-		"a hello of 64 kB":          append([]byte("LDBR\x01\x01\xff\xff"), bytes.Repeat([]byte("["), 65535)...),
-		"another cluster":           helloOf(1, `{"From":"x@1","To":"n1","Cluster":"other","Reads":1,"Writes":1}`),
-		"a newer format":            helloOf(1, `{"From":"x@1","To":"n1","Cluster":"`+cluster+`","Reads":99,"Writes":99}`),
-		"an older format":           helloOf(1, `{"From":"x@1","To":"n1","Cluster":"`+cluster+`","Reads":0,"Writes":0}`),
-		"a stranger":                helloOf(1, `{"From":"x@1","To":"n1","Cluster":"`+cluster+`","Reads":1,"Writes":1}`),
-		"a stranger with commands":  append(helloOf(3, `{"From":"x@1","To":"n1","Cluster":"`+cluster+`","Reads":1,"Writes":1}`), noise...),
-		"a member's lost directory": helloOf(1, `{"From":"n2@1","To":"n1","Cluster":"`+cluster+`","Reads":1,"Writes":1}`),
+	// says returns a hello that is right but for what is given.
+	says := func(call byte, fields string) []byte {
+		return helloOf(call, `{"From":"x@1","To":"n1","Group":1,"Cluster":"`+cluster+`","Reads":99,"Writes":1`+fields+`}`)
+	}
+	attacks := map[string]struct {
+		text []byte
+		want string // what the node answers, if anything
+	}{
+		"nothing":                   {nil, ""},
+		"random bytes":              {noise, ""},
+		"HTTP":                      {[]byte("GET / HTTP/1.1\r\n\r\n"), ""},
+		"RESP":                      {[]byte("*1\r\n$4\r\nPING\r\n"), ""},
+		"a TLS hello":               {[]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), ""},
+		"half a hello":              {[]byte("LDBR\x03"), ""},
+		"an older wire":             {append([]byte("LDBR\x02"), says(1, "")[5:]...), ""},
+		"another wire":              {[]byte("LDBR\x09\x01\x02\x00{}"), ""},
+		"a hello of 64 kB":          {append([]byte("LDBR\x03\x01\xff\xff"), bytes.Repeat([]byte("["), 65535)...), ""},
+		"another cluster":           {says(1, `,"Cluster":"other"`), "node n1 is of another cluster"},
+		"another group":             {says(1, `,"Group":2`), "this node has no replica of group 2"},
+		"another group's entries":   {says(5, `,"Group":2`), "this node has no replica of group 2"},
+		"another addressee":         {says(1, `,"To":"n9"`), "n9"},
+		"a newer format":            {says(1, `,"Writes":99`), "and reads up to 1, this one 99 and 99"},
+		"an older format":           {says(1, `,"Reads":0,"Writes":0`), "writes format 1 and reads up to 1, this one 0 and 0"},
+		"a stranger":                {says(1, ""), "x is not a member"},
+		"a stranger with commands":  {append(says(3, ""), noise...), "x is not a member"},
+		"a member's lost directory": {says(1, `,"From":"n2@1"`), "n2 is not a member"},
 	}
 	before := atoi(t, nodes[0].field(t, "raft_refused_connections"))
-	for name, text := range attacks {
+	for name, attack := range attacks {
 		c, err := net.Dial("tcp", nodes[0].raft)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = c.Write(text)
+		_, _ = c.Write(attack.text)
 		_ = c.(*net.TCPConn).CloseWrite()
-		if answer, _ := io.ReadAll(c); len(answer) > 4<<10 {
+		answer, _ := io.ReadAll(c)
+		if len(answer) > 4<<10 {
 			t.Errorf("%s: %d bytes come back", name, len(answer))
+		}
+		if attack.want == "" && len(answer) > 0 || !bytes.Contains(answer, []byte(attack.want)) {
+			t.Errorf("%s: the answer is %q, want %q", name, answer, attack.want)
 		}
 		_ = c.Close()
 	}
