@@ -4,7 +4,6 @@ package backups
 import (
 	"archive/tar"
 	"bufio"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -84,78 +83,95 @@ func WriteArchive(to io.Writer, files []File, at time.Time) error {
 	return errors.Join(err, w.Close())
 }
 
-// WriteDir makes a directory, which must not exist, with files and their sums. All of it is durable when WriteDir returns nil.
-func WriteDir(dir string, files []File) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	var sums strings.Builder
-	for i := range files {
-		line, err := writeFile(dir, &files[i])
-		if err != nil {
-			return err
-		}
-		sums.WriteString(line)
-	}
-	return finish(dir, sums.String())
-}
+// WriteDir makes a directory, which must not exist, with files and their sums. All of it is durable when WriteDir returns nil, but for the
+// directory's name.
+func WriteDir(dir string, files []File) error { return writeDir(disk.OS{}, dir, files) }
 
-// finish writes the sums and makes the names in a directory durable.
-func finish(dir, sums string) error {
-	if err := os.WriteFile(filepath.Join(dir, SumsFile), []byte(sums), 0o600); err != nil {
+func writeDir(fsys disk.FS, dir string, files []File) error {
+	t, err := newTree(fsys, dir)
+	for i := range files {
+		if err == nil {
+			err = t.add(&files[i])
+		}
+	}
+	if err != nil {
 		return err
 	}
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			return disk.OS{}.SyncDir(path)
-		}
-		return nil
-	})
+	return t.finish()
 }
 
 // syncStretch is how many bytes are written between two syncs, so that the disk is never busy for long.
 const syncStretch = 4 << 20
 
-// synced writes to a file and syncs it in stretches.
-type synced struct {
-	*os.File
-	unsynced int
+// tree is a directory that gets the files of a backup.
+type tree struct {
+	fs   disk.FS
+	dir  string
+	dirs []string // the directories in it, each behind the one that it is in
+	sums strings.Builder
 }
 
-func (s *synced) Write(b []byte) (int, error) {
-	n, err := s.File.Write(b)
-	if s.unsynced += n; err == nil && s.unsynced >= syncStretch {
-		s.unsynced = 0
+// newTree makes a directory, which must not exist.
+func newTree(fsys disk.FS, dir string) (*tree, error) {
+	return &tree{fs: fsys, dir: dir}, fsys.Mkdir(dir)
+}
+
+// add writes a file, durably, but for its name.
+func (t *tree) add(f *File) error {
+	if !valid(f.Name) {
+		return fmt.Errorf("%w: a file named %q", ErrBackup, f.Name)
+	}
+	if err := t.makeDirs(filepath.Dir(filepath.FromSlash(f.Name))); err != nil {
+		return err
+	}
+	path := filepath.Join(t.dir, filepath.FromSlash(f.Name))
+	if there, err := t.fs.Open(path); err == nil {
+		return errors.Join(fmt.Errorf("%w: two files are named %q", ErrBackup, f.Name), there.Close())
+	}
+	to, err := t.fs.Create(path)
+	if err != nil {
+		return err
+	}
+	s := &disk.Stretch{File: to, Bytes: syncStretch}
+	line, err := copyFile(s, f)
+	if err == nil {
 		err = s.Sync()
 	}
-	return n, err
+	t.sums.WriteString(line)
+	return errors.Join(err, to.Close())
 }
 
-func writeFile(dir string, f *File) (line string, err error) {
-	if !valid(f.Name) {
-		return "", fmt.Errorf("%w: a file named %q", ErrBackup, f.Name)
+// makeDirs makes a directory of the tree, and those that it is in, unless they are there.
+func (t *tree) makeDirs(dir string) error {
+	if dir == "." || slices.Contains(t.dirs, dir) {
+		return nil
 	}
-	path := filepath.Join(dir, filepath.FromSlash(f.Name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", err
+	if err := t.makeDirs(filepath.Dir(dir)); err != nil {
+		return err
 	}
-	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return "", err
+	t.dirs = append(t.dirs, dir)
+	return t.fs.Mkdir(filepath.Join(t.dir, dir))
+}
+
+// finish writes the sums and makes all names in the tree durable.
+func (t *tree) finish() error {
+	if err := disk.Write(t.fs, filepath.Join(t.dir, SumsFile), []byte(t.sums.String()), true); err != nil {
+		return err
 	}
-	line, err = copyFile(&synced{File: to}, f)
-	return line, errors.Join(cmp.Or(err, to.Sync()), to.Close())
+	for _, dir := range append([]string{"."}, t.dirs...) {
+		if err := t.fs.SyncDir(filepath.Join(t.dir, dir)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Unpack makes a directory, which must not exist, with the files of an archive, and compares them with their sums.
 func Unpack(from io.Reader, dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	t, err := newTree(disk.OS{}, dir)
+	if err != nil {
 		return err
 	}
-	var sums strings.Builder
 	for r := tar.NewReader(from); ; {
 		h, err := r.Next()
 		switch {
@@ -168,18 +184,16 @@ func Unpack(from io.Reader, dir string) error {
 			if err != nil {
 				return fmt.Errorf("%w: %w", ErrBackup, err)
 			}
-			if string(said) != sums.String() {
+			if string(said) != t.sums.String() {
 				return fmt.Errorf("%w: the files differ from their sums", ErrBackup)
 			}
-			return finish(dir, sums.String())
+			return t.finish()
 		case h.Typeflag != tar.TypeReg:
 			return fmt.Errorf("%w: %q is no file", ErrBackup, h.Name)
 		}
-		line, err := writeFile(dir, &File{Name: h.Name, Bytes: h.Size, Open: func() (io.ReadCloser, error) { return io.NopCloser(r), nil }})
-		if err != nil {
+		if err := t.add(&File{Name: h.Name, Bytes: h.Size, Open: func() (io.ReadCloser, error) { return io.NopCloser(r), nil }}); err != nil {
 			return err
 		}
-		sums.WriteString(line)
 	}
 }
 

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"limitdb/internal/disk"
+	"limitdb/internal/disk/disktest"
 )
 
 func file(name, text string) File {
@@ -50,6 +54,47 @@ func TestArchive(t *testing.T) {
 	for end := 0; end < len(whole)-2048; end += 401 {
 		if dir, err := unpack(whole[:end]); err == nil && !same(dir) {
 			t.Errorf("after a cut at %d", end)
+		}
+	}
+}
+
+// A backup outlives a crash as soon as it is written: all files, their directories and their sums.
+func TestDirectoryOutlivesCrashes(t *testing.T) {
+	files := func() []File {
+		return []File{file("MANIFEST", "one"), file("raft/1/log/1.log", strings.Repeat("two", 300))}
+	}
+	for seed := range uint64(50) {
+		m := disktest.New("/b")
+		if err := writeDir(m, "/b/x", files()); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.SyncDir("/b"); err != nil {
+			t.Fatal(err)
+		}
+		m = m.Crash(rand.New(rand.NewPCG(seed, 1)))
+		sums := ""
+		for _, f := range files() {
+			line, err := copyFile(io.Discard, &f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sums += line
+		}
+		for _, f := range append(files(), file(SumsFile, sums)) {
+			want, _ := f.Open()
+			text, _ := io.ReadAll(want)
+			if b, err := disk.ReadFile(m, "/b/x/"+f.Name, disk.Small); err != nil || !bytes.Equal(b, text) {
+				t.Fatalf("%s: %q, %v", f.Name, b, err)
+			}
+		}
+	}
+}
+
+// An archive that has a file twice is refused.
+func TestFileTwice(t *testing.T) {
+	for _, files := range [][]File{{file("a", "x"), file("a", "y")}, {file("a", "x"), file("a/b", "y")}, {file("a/b", "x"), file("a", "y")}} {
+		if err := WriteDir(filepath.Join(t.TempDir(), "d"), files); err == nil {
+			t.Errorf("%s and %s", files[0].Name, files[1].Name)
 		}
 	}
 }
