@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/clock"
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 	"limitdb/persistence"
 	"limitdb/replication"
@@ -186,11 +188,40 @@ func (x *Exported) prefer(dir, cluster string, choice bool) error {
 }
 
 // store makes a directory for a standalone server with the states at a time, and returns how many there are.
-func (l *loading) store(to string, at int64) (int64, error) {
-	e := l.engine
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return 0, fmt.Errorf("%w: give a directory that is not there yet", err)
+func (l *loading) store(to string, at int64) (keys int64, err error) {
+	err = makeWhole(to, func(dir string) (err error) {
+		keys, err = l.fill(dir, at)
+		return err
+	})
+	return keys, err
+}
+
+// makeWhole makes a directory with what fill puts into it. It has its name when all of it is durable; after an error nothing is left.
+func makeWhole(to string, fill func(dir string) error) error {
+	to = filepath.Clean(to) // a slash at its end is not part of the name
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%s: %w: give a directory that is not there yet", to, fs.ErrExist)
 	}
+	tmp := to + disk.TmpSuffix
+	if err := os.RemoveAll(tmp); err != nil {
+		return err
+	}
+	err := os.Mkdir(tmp, 0o700)
+	if err == nil {
+		err = fill(tmp)
+	}
+	if err == nil {
+		err = disk.Publish(disk.OS{}, to)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(tmp))
+	}
+	return nil
+}
+
+// fill makes the directory of a standalone server of an empty one.
+func (l *loading) fill(to string, at int64) (int64, error) {
+	e := l.engine
 	keys := 0 // that the newest snapshot has: the table has expired ones as well, which nobody has asked for since
 	store, err := persistence.Open(persistence.Options{
 		Dir: to, Now: func() int64 { return at }, Boot: clock.SystemBoot(), Policy: persistence.Never, Workers: runtime.GOMAXPROCS(0),

@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,6 +20,30 @@ import (
 
 // countedKeys is how many keys a test of exports has, more than groups.
 const countedKeys = 40
+
+// A directory that is made has its name when it is whole, and nothing is left of one that cannot be made.
+func TestMakeWhole(t *testing.T) {
+	top, no := t.TempDir(), errors.New("no room")
+	to := filepath.Join(top, "to")
+	for _, fails := range []error{no, nil} {
+		err := makeWhole(to+"/", func(dir string) error {
+			if _, err := os.Lstat(to); err == nil || filepath.Dir(dir) != top {
+				t.Errorf("%s is there while it is made in %s", to, dir)
+			}
+			return errors.Join(os.WriteFile(filepath.Join(dir, "a"), nil, 0o600), fails)
+		})
+		if !errors.Is(err, fails) {
+			t.Errorf("%v", err)
+		}
+		entries, err := os.ReadDir(top)
+		if err != nil || fails != nil && len(entries) > 0 || fails == nil && (len(entries) != 1 || entries[0].Name() != "to") {
+			t.Errorf("after %v: %v, %v", fails, entries, err)
+		}
+	}
+	if err := makeWhole(to, nil); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second time: %v", err)
+	}
+}
 
 // take takes 1 of each key of a node, and wants so many to have been taken then.
 func take(t *testing.T, s *several, taken int) {
