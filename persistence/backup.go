@@ -78,22 +78,19 @@ func (s *Store) Backup(name string) (string, error) {
 			m.logs = append(m.logs, l)
 		}
 	}
-	return dir, s.link(dir, &m)
+	if err := s.fs.Mkdir(dir); err != nil {
+		return dir, err
+	}
+	if err = s.link(dir, &m); err != nil {
+		// Half a backup is of no use, and its links would keep the room of files that are removed later.
+		err = errors.Join(err, disk.RemoveDir(s.fs, dir))
+	}
+	return dir, err
 }
 
-// link makes dir, and puts links to the files of m, and m itself, into it.
+// link puts links to the files of m, and m itself, into dir.
 func (s *Store) link(dir string, m *manifest) error {
-	if err := s.fs.Mkdir(dir); err != nil {
-		return err
-	}
-	var names []string
-	if m.base != nil {
-		names = append(names, m.base.name())
-	}
-	for _, l := range m.logs {
-		names = append(names, l.name())
-	}
-	for _, name := range names {
+	for _, name := range m.files() {
 		if err := s.fs.Link(s.path(name), filepath.Join(dir, name)); err != nil {
 			return err
 		}

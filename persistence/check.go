@@ -117,12 +117,6 @@ func Check(o CheckOptions) (*Report, error) {
 	return &c.rep, nil
 }
 
-// isData reports whether a file of this name is a log or a snapshot.
-func isData(name string) bool {
-	_, _, data := fileNumber(name)
-	return data
-}
-
 func (c *checker) problem(name string, off int64, reason string) {
 	c.rep.Problems = append(c.rep.Problems, &CorruptError{filepath.Join(c.o.Dir, name), off, reason})
 }
@@ -200,14 +194,9 @@ func (c *checker) plan() ([]string, error) {
 				files = append(files, name)
 			}
 		}
-		slices.Sort(files) // bases first, then by number
+		slices.SortFunc(files, inOrder)
 	} else {
-		if c.man.base != nil {
-			files = append(files, c.man.base.name())
-		}
-		for _, l := range c.man.logs {
-			files = append(files, l.name())
-		}
+		files = c.man.files()
 	}
 	for _, name := range files {
 		if f, err := c.fs.Open(filepath.Join(c.o.Dir, name)); err == nil {

@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"encoding/hex"
+	"errors"
 
 	"limitdb/internal/disk"
 )
@@ -49,7 +50,11 @@ func (s *Store) writeClean() error {
 	} else if b := s.man.base; b != nil {
 		c.File, c.Length = b.id, b.length
 	}
+	s.over = true
 	s.io.Unlock()
+	if err := s.here(); err != nil {
+		return err
+	}
 	return disk.WriteRecord(s.fs, s.path(cleanName), cleanKind, c)
 }
 
@@ -65,6 +70,11 @@ func (s *Store) Retire() error {
 		return ErrClosed
 	}
 	if err := s.setAside(); err != nil {
+		if errors.Is(err, errLost) {
+			s.io.Lock()
+			s.fail(err)
+			s.io.Unlock()
+		}
 		s.files.Unlock()
 		return err
 	}
@@ -98,5 +108,6 @@ func (s *Store) end() {
 	s.io.Lock()
 	defer s.io.Unlock()
 	s.drop()
+	s.over = true
 	s.Release()
 }

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"limitdb/internal/disk"
@@ -50,19 +52,17 @@ func (d *directory) take() error {
 // retake makes sure that the directory exists and is this one. The caller holds files.
 func (d *directory) retake() error {
 	held, system := d.lock.(*os.File)
-	if system {
-		if there, err := disk.Named(held, d.dir); there || err != nil {
-			return err
-		}
+	if err := d.here(); system && !errors.Is(err, errLost) {
+		return err
 	}
-	if err := d.fs.Mkdir(d.dir); errors.Is(err, fs.ErrExist) && !system {
-		return nil
-	} else if err == nil {
+	if err := d.fs.Mkdir(d.dir); err == nil {
 		if err := d.fs.SyncDir(parent(d.dir)); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
 		return err
+	} else if system {
+		d.syncName()
 	}
 	if !system {
 		return nil
@@ -78,6 +78,19 @@ func (d *directory) retake() error {
 	held.Close()
 	d.lock = lock
 	return nil
+}
+
+// here returns errLost if the directory's name does not refer to the one that was locked: whatever has its name now is not the store's.
+func (d *directory) here() error {
+	held, system := d.lock.(*os.File)
+	if !system {
+		return nil
+	}
+	there, err := disk.Named(held, d.dir)
+	if err == nil && !there {
+		err = fmt.Errorf("%w: %s", errLost, d.dir)
+	}
+	return err
 }
 
 // Release unlocks a directory that Open has taken and nobody has loaded.
@@ -118,9 +131,14 @@ func HasData(dir string) bool {
 	return !d.Empty() || errors.As(err, &corrupt) || errors.Is(err, ErrNoManifest) || errors.Is(err, ErrFormat)
 }
 
+// syncName makes the name of a directory durable that was there already: whoever made it may have been killed before that. It is
+// none of the store's business if it cannot.
+func (d *directory) syncName() { _ = d.fs.SyncDir(parent(d.dir)) }
+
 // begin writes the first MANIFEST of a directory, which names no files. If there are files and no MANIFEST
 // later, it was lost.
 func (d *directory) begin() error {
+	d.syncName()
 	d.man = &manifest{}
 	if _, err := io.ReadFull(d.entropy, d.man.instance[:]); err != nil {
 		return fmt.Errorf("making an id: %w", err)
@@ -147,6 +165,9 @@ func (d *directory) randomID() (uint64, error) {
 func (d *directory) newLog() (*logFile, error) {
 	id, err := d.randomID()
 	if err != nil {
+		return nil, err
+	}
+	if err := d.here(); err != nil {
 		return nil, err
 	}
 	h := header{instance: d.man.instance, boot: d.boot}
@@ -188,6 +209,9 @@ func (d *directory) readManifest() error {
 // writeManifest makes m durable as the MANIFEST. After an error, the MANIFEST on disk is either the old one or m.
 func (d *directory) writeManifest(m *manifest) error {
 	b, err := m.seal()
+	if err == nil {
+		err = d.here()
+	}
 	if err != nil {
 		return err
 	}
@@ -203,15 +227,34 @@ func (d *directory) writeManifest(m *manifest) error {
 	return nil
 }
 
-// manifestLost reports whether MANIFEST is missing, damaged or not that of an instance.
-func (d *directory) manifestLost(instance [16]byte) bool {
+// lacks returns the name of a file without which a start would fail or find nothing: that of MANIFEST if it is missing, damaged or not that of
+// an instance, or of a file that is missing though MANIFEST names it. It returns "" if there is none, as far as it can see.
+func (d *directory) lacks(instance [16]byte) string {
 	m, err := readManifestFile(d.fs, d.path(manifestName))
 	var corrupt *CorruptError
-	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &corrupt) || err == nil && m.instance != instance
+	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &corrupt) || err == nil && m.instance != instance {
+		return manifestName
+	}
+	if err != nil {
+		return ""
+	}
+	names, err := d.fs.List(d.dir)
+	if err != nil {
+		return ""
+	}
+	for _, name := range m.files() {
+		if !slices.Contains(names, name) {
+			return name
+		}
+	}
+	return ""
 }
 
-// setAside renames MANIFEST, durably.
+// setAside renames MANIFEST, durably. After an error it has its name; after errLost, perhaps only until a power cut.
 func (d *directory) setAside() error {
+	if err := d.here(); err != nil {
+		return err
+	}
 	name, aside := d.path(manifestName), d.path(retiredName)
 	if err := d.fs.Rename(name, aside); errors.Is(err, fs.ErrNotExist) {
 		return nil // somebody has removed it
@@ -219,10 +262,16 @@ func (d *directory) setAside() error {
 		return err
 	}
 	err := d.fs.SyncDir(d.dir)
-	if err != nil {
-		// The store continues and needs its MANIFEST. If this fails too, the next MANIFEST that is written
-		// takes its place.
-		_ = d.fs.Rename(aside, name)
+	if err == nil {
+		return nil
+	}
+	// The store continues and needs its MANIFEST. The disk may have the new name even so.
+	back := d.fs.Rename(aside, name)
+	if back == nil {
+		back = d.fs.SyncDir(d.dir)
+	}
+	if back != nil {
+		return fmt.Errorf("%w: %s: %w", errLost, name, errors.Join(err, back))
 	}
 	return err
 }
@@ -239,10 +288,11 @@ func (d *directory) removeClean() error {
 	return d.fs.SyncDir(d.dir)
 }
 
-// removeRest removes the files that the MANIFEST does not name, unless it is unknown which MANIFEST is on disk.
+// removeRest removes the files that the MANIFEST does not name, unless it is unknown which MANIFEST is on disk, or another directory
+// has taken the place.
 // A file that cannot be removed now is removed after the next start.
 func (d *directory) removeRest() {
-	if d.doubt {
+	if d.doubt || d.here() != nil {
 		return
 	}
 	names, err := d.fs.List(d.dir)
@@ -265,6 +315,8 @@ func (d *directory) removeRest() {
 
 // isLeftover reports whether the store makes files of this name and m does not list it.
 func isLeftover(name string, m *manifest) bool {
-	_, _, data := fileNumber(name)
-	return data && !m.names(name) || name == retiredName || filepath.Ext(name) == tmpSuffix
+	if unfinished, is := strings.CutSuffix(name, tmpSuffix); is { // others finish files here as well, perhaps just now
+		return isData(unfinished) || unfinished == manifestName || unfinished == cleanName
+	}
+	return isData(name) && !m.names(name) || name == retiredName
 }

@@ -62,12 +62,6 @@ func (h *health) failed(err error, final bool) {
 	signal(h.broken)
 }
 
-// healed notes that the log can be written again.
-func (h *health) healed() {
-	h.failure.Store(nil)
-	h.tell()
-}
-
 // look refuses writers while the oldest byte that should be durable is older than lag ns.
 func (h *health) look(lag int64) {
 	stalled := lag > h.maxUnsynced.Load()

@@ -46,6 +46,39 @@ func TestFilesThatAreRemoved(t *testing.T) {
 	}
 }
 
+// The same if the file that is removed has not been written to for long.
+func TestOlderFilesThatAreRemoved(t *testing.T) {
+	for name, before := range map[string]func(s *Store) error{
+		"base-*":       (*Store).Snapshot,
+		"log-00000001": func(s *Store) error { _, err := s.Backup("b"); return err },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			s, tab, _ := onSystem(t, dir, Options{Policy: Always})
+			tab.set(1, keyOf(1), stateAt(time.Now().UnixNano()+hour))
+			if err := before(s); err != nil {
+				t.Fatal(err)
+			}
+			found, err := filepath.Glob(filepath.Join(dir, name))
+			if err != nil || len(found) != 1 || os.Remove(found[0]) != nil {
+				t.Fatal(found, err)
+			}
+			time.Sleep(2 * retryEvery)
+			synctest.Wait()
+			if err := errors.Join(s.Failing(), s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			again, tab, l := onSystem(t, dir, Options{})
+			if tab.len() != 1 || !l.Clean {
+				t.Errorf("without %s: %d keys, %+v", name, tab.len(), l)
+			}
+			if err := again.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // onSystem runs a store on the system's files, with a lock.
 func onSystem(t *testing.T, dir string, o Options) (*Store, *table, Loaded) {
 	t.Helper()
@@ -135,6 +168,46 @@ func TestDirectoryThatIsReplaced(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The store also leaves a directory alone that has just taken the place, before it has looked for its own.
+func TestDirectoryThatHasJustBeenReplaced(t *testing.T) {
+	for name, act := range map[string]func(s *Store) error{
+		"a snapshot": (*Store).Snapshot, "the log is turned off": (*Store).Retire, "a stop": (*Store).Close,
+		"a backup":            func(s *Store) error { _, err := s.Backup("b"); return err },
+		"a file is left over": func(s *Store) error { s.removeRest(); return errLost },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				top := t.TempDir()
+				dir, other := filepath.Join(top, "data"), filepath.Join(top, "other")
+				o, tab, _ := onSystem(t, other, Options{})
+				tab.set(1, keyOf(9), stateAt(time.Now().UnixNano()+hour))
+				if err := errors.Join(o.Snapshot(), o.Close()); err != nil {
+					t.Fatal(err)
+				}
+				s, tab, _ := onSystem(t, dir, Options{Policy: Always})
+				tab.set(1, keyOf(1), stateAt(time.Now().UnixNano()+hour))
+				if err := s.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(os.Rename(dir, dir+".away"), os.Rename(other, dir)); err != nil {
+					t.Fatal(err)
+				}
+				if err := act(s); !errors.Is(err, errLost) {
+					t.Errorf("%v", err)
+				}
+				_ = s.Close() // it is closed, or its directory is not there
+				again, tab, l := onSystem(t, dir, Options{})
+				if tab.len() != 1 || tab.get(keyOf(9)) == nil || !l.Clean {
+					t.Errorf("%d keys, %+v", tab.len(), l)
+				}
+				if err := again.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
 }
 
 // A store whose disk is full at the start loads its state, refuses writers, and recovers when there is room.

@@ -1,10 +1,12 @@
 package persistence
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,18 +57,19 @@ func (m *manifest) next() uint64 {
 	return n + 1
 }
 
-// names reports whether the manifest lists a file of this name.
-func (m *manifest) names(name string) bool {
-	if m.base != nil && m.base.name() == name {
-		return true
+// files returns the names of the files, in the order in which a start reads them.
+func (m *manifest) files() (names []string) {
+	if m.base != nil {
+		names = append(names, m.base.name())
 	}
 	for _, l := range m.logs {
-		if l.name() == name {
-			return true
-		}
+		names = append(names, l.name())
 	}
-	return false
+	return names
 }
+
+// names reports whether the manifest lists a file of this name.
+func (m *manifest) names(name string) bool { return slices.Contains(m.files(), name) }
 
 func fileName(kind string, number uint64) string { return fmt.Sprintf("%s-%08d", kind, number) }
 
@@ -85,6 +88,19 @@ func fileNumber(name string) (kind fileKind, number uint64, ok bool) {
 	}
 	number, err := strconv.ParseUint(digits, 10, 64)
 	return kind, number, err == nil && name == fileName(prefix, number)
+}
+
+// inOrder compares the names of two data files: bases come first, and then the number counts, which may have more digits than usual.
+func inOrder(a, b string) int {
+	kindA, numberA, _ := fileNumber(a)
+	kindB, numberB, _ := fileNumber(b)
+	return cmp.Or(cmp.Compare(kindA, kindB), cmp.Compare(numberA, numberB))
+}
+
+// isData reports whether a file of this name is a log or a snapshot.
+func isData(name string) bool {
+	_, _, data := fileNumber(name)
+	return data
 }
 
 // storedManifest is the content of MANIFEST.

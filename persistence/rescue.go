@@ -18,14 +18,14 @@ func (s *Store) lookForFiles() {
 	}
 	if there, err := l.Named(l.name); !there && err == nil {
 		s.lost(l, l.name)
-	} else if s.manifestLost(l.instance) {
-		// Who holds the files may have renamed it a moment ago: the next second looks again.
+	} else if s.lacks(l.instance) != "" {
+		// Who holds the files may have renamed or removed it a moment ago: the next second looks again.
 		if !s.files.TryLock() {
 			return
 		}
 		defer s.files.Unlock()
-		if !s.stopped() && s.manifestLost(l.instance) {
-			s.lost(l, manifestName)
+		if name := s.lacks(l.instance); name != "" && !s.stopped() {
+			s.lost(l, name)
 		}
 	}
 }
@@ -66,6 +66,12 @@ func (s *Store) rescue() error {
 
 // renew begins a new log, and puts it in force with a new base.
 func (s *Store) renew() error {
+	if s.Empty() && !s.dropped {
+		// The disk was full at the first start. A log without a MANIFEST would keep the next one from starting.
+		if err := s.writeManifest(s.man); err != nil {
+			return err
+		}
+	}
 	next, err := s.newLog()
 	if err != nil {
 		return err
@@ -83,11 +89,16 @@ func (s *Store) renew() error {
 		return err
 	}
 	s.io.Lock()
-	if s.cur != nil {
+	whole := s.cur != nil // else the new log has failed in the meantime, and fail leaves that to this attempt
+	if whole {
 		s.cur.flags = flagNamed | flagVouches
+		s.failure.Store(nil) // with the lock held: a later failure is a new one
 	}
 	s.io.Unlock()
-	s.healed()
+	if !whole {
+		return ErrFailed
+	}
+	s.tell()
 	s.publish(at)
 	signal(s.kick)
 	return nil

@@ -20,6 +20,9 @@ func (s *Store) Start() {
 		s.tell()
 		signal(s.broken)
 	}
+	if s.forced.Load() {
+		signal(s.grown)
+	}
 	s.loops.Go(s.write)
 	s.loops.Go(func() { s.every(syncEvery, s.second) })
 	s.loops.Go(s.tend)
@@ -120,9 +123,11 @@ func (s *Store) compact() {
 	if !due {
 		return
 	}
-	if err := s.Snapshot(); err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrClosed) {
+	err := s.Snapshot()
+	switch {
+	case err == nil:
+		s.forced.Store(false)
+	case !errors.Is(err, ErrBusy) && !errors.Is(err, ErrClosed):
 		s.log.Error("compacting the log failed", "err", err)
-		return
 	}
-	s.forced.Store(false)
 }

@@ -68,7 +68,7 @@ func (s *Store) rebase(next logEntry) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Sync(); err != nil {
+	if err := s.persist(); err != nil {
 		return err
 	}
 	return s.install(base, next)

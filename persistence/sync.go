@@ -26,6 +26,15 @@ func (w *writer) commit() error {
 // Sync makes every change up to now durable, under any policy. It returns ErrFailed if the log cannot be
 // written.
 func (w *writer) Sync() error {
+	err := w.persist()
+	if err == nil && w.Failing() != nil {
+		err = ErrFailed // a new log has the changes, and is not in force yet: see rescue
+	}
+	return err
+}
+
+// persist makes every change up to now durable in the current log.
+func (w *writer) persist() error {
 	if w.gather() != nil || w.sync() != nil {
 		return ErrFailed
 	}

@@ -46,6 +46,7 @@ type writer struct {
 	stamp batch      // clock, boot and flush of the last batch
 	zeros []byte     // see ahead; made at first use, or before that by tests
 	split int        // logFile.split, and the size of a piece of a drain, for tests; 0 means the default
+	over  bool       // the store has ended: what the parts have is for another one
 
 	opened, durable atomic.Uint64
 	// due is when what the parts have must be written, in Unix ns; 0 if they have nothing new.
@@ -146,6 +147,9 @@ func (w *writer) dirty() bool {
 func (w *writer) gather() error {
 	w.io.Lock()
 	defer w.io.Unlock()
+	if w.over {
+		return ErrClosed
+	}
 	_, err := w.flush()
 	if err != nil {
 		w.fail(err)
