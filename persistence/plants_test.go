@@ -82,6 +82,7 @@ func plants() []plant.Bug {
 		{"removed-base-not-noticed", "directory.go", "if !slices.Contains(names, name) {", "if !slices.Contains(names, name) && false {", "TestOlderFilesThatAreRemoved"},
 		{"another-directory-not-noticed", "directory.go", "	if err == nil && !there {\n		err = fmt", "	if err == nil && !there && false {\n		err = fmt", "TestDirectoryThatHasJustBeenReplaced"},
 		{"files-of-others-removed", "directory.go", "return isData(unfinished) || unfinished == manifestName || unfinished == cleanName", "return unfinished != name", "TestFilesOfOthersStay"},
+		{"what-a-failed-sync-has-left-believed", "recover.go", "if r.Clean || l.boot != r.s.boot {", "if true {", "TestRestartsAfterAFailure"},
 		{"directory-without-a-durable-name", "directory.go", "	d.syncName()\n	d.man", "	d.man", "TestDirectoryWithoutADurableName"},
 		{"due-snapshot-forgotten", "run.go", "case err == nil:", "default:", "TestDueSnapshotIsNotForgotten"},
 		{"old-times-kept-until-a-change", "run.go", "if s.forced.Load() {\n		signal", "if false {\n		signal", "TestOldTimesAreReplaced"},

@@ -38,6 +38,8 @@ type reader struct {
 	size int64  // of the file, without the zeros at the end of a log that was read to its end
 	off  int64  // of the next batch
 	seq  uint64 // the sequence number that the next batch must have; 0 for any
+	// synced is how much of a log was durable, as far as its batches say.
+	synced int64
 }
 
 // badBatch says why the bytes at an offset are not the next batch.

@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -56,6 +57,9 @@ func (s *Store) Load() (Loaded, error) {
 func (r *recovery) beginFull(full error) error {
 	s := r.s
 	for _, l := range r.logs { // from now on, replies may have seen it
+		if err := r.writeAgain(l); err != nil && !disk.NoRoom(err) {
+			return err
+		}
 		if err := l.f.Sync(); err != nil {
 			return err
 		}
@@ -135,6 +139,11 @@ func (r *recovery) cutTail() error {
 	if r.written < 0 {
 		return nil
 	}
+	for i := max(0, r.voucher); i <= r.written; i++ {
+		if err := r.writeAgain(r.logs[i]); err != nil {
+			return err
+		}
+	}
 	for i := max(0, r.voucher); i < r.written; i++ {
 		if err := r.s.fs.Truncate(r.logs[i].name, r.logs[i].size); err != nil {
 			return err
@@ -158,6 +167,30 @@ func (r *recovery) cutTail() error {
 	r.CutFile, r.CutAt, r.CutBytes = l.name, r.tail.off, r.tailEnd-r.tail.off
 	r.CutAside, err = r.cutOff(l, r.tail.off, r.tailEnd, r.tail.reason)
 	return err
+}
+
+// writeAgain writes what may not be durable of a log over itself. If a sync has failed, the kernel counts the bytes as written: it shows them
+// until the machine stops, and no later sync tries to write them. It does nothing if a sync has covered all, or the machine has restarted since.
+func (r *recovery) writeAgain(l *reader) error {
+	if r.Clean || l.boot != r.s.boot {
+		return nil
+	}
+	from := max(headerSize, l.synced)
+	if from >= l.size {
+		return nil
+	}
+	f, err := r.s.fs.Edit(l.name)
+	if err != nil {
+		return err
+	}
+	var buf []byte
+	for ; from < l.size && err == nil; from += int64(len(buf)) {
+		buf = grow(buf, min(chunkBytes, l.size-from))
+		if err = disk.ReadFull(l.f, buf, from); err == nil {
+			_, err = f.WriteAt(buf, from)
+		}
+	}
+	return errors.Join(err, f.Close())
 }
 
 // cutOff cuts a log off at an offset. It keeps a copy of the bytes from there up to end, and returns its

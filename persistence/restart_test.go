@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,45 @@ import (
 
 	"limitdb/internal/disk/disktest"
 )
+
+// A process that ends after an operation has failed, and starts again while the machine goes on, finds what the kernel shows, whether it is on the
+// disk or not. What it tells its clients of that is not lost when the power fails later.
+//
+//test:norace
+func TestRestartsAfterAFailure(t *testing.T) {
+	restarts := 0
+	everyFault(t, func(t *testing.T, w *world, fs *disktest.Faulty) bool {
+		err := w.start(fs)
+		if err == nil {
+			err = w.work(func() bool { return fs.Hit != "" })
+			if err == nil && fs.Hit == "" {
+				return true
+			}
+		} else if fs.Hit == "" || !errors.Is(err, fs.Err) {
+			t.Fatalf("start: %v", err)
+		}
+		for range 2 { // also without a change in between
+			w.fs.Syncing = nil
+			w.killed()
+			if err := w.start(w.fs); err != nil {
+				t.Fatalf("after it (%s): %v", fs.Hit, err)
+			}
+			restarts++
+		}
+		left := w.rng.IntN(4)
+		if err := w.work(func() bool { left--; return left < 0 }); err != nil {
+			t.Fatalf("after a restart: %v", err)
+		}
+		w.crash()
+		if err := w.start(w.fs); err != nil {
+			t.Fatalf("after it (%s), a restart and a crash: %v", fs.Hit, err)
+		}
+		return false
+	})
+	if restarts < 1000 {
+		t.Errorf("only %d restarts", restarts)
+	}
+}
 
 // If the process is killed after it has made its directory, the next one makes the directory's name durable.
 func TestDirectoryWithoutADurableName(t *testing.T) {

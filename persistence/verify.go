@@ -82,6 +82,7 @@ func (r *recovery) next(i int, l *reader, p *piece) {
 		r.groupAt = p.off
 	}
 	r.group = append(r.group, p.batch)
+	l.synced = max(l.synced, p.synced)
 	if p.flags&flagVouches != 0 {
 		r.voucher = i
 	}
