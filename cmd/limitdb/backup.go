@@ -260,10 +260,11 @@ one has all; of each group, the newest counts.`,
 
 // restore makes a data directory from backups, and returns of when its state is. It is there only when it is whole.
 func restore(from []string, to string, in io.Reader) (at string, err error) {
+	to = filepath.Clean(to) // a slash at its end is not part of the name
 	if _, err := os.Lstat(to); err == nil {
 		return "", fmt.Errorf("%s: %w: give a directory that is not there yet", to, fs.ErrExist)
 	}
-	work := strings.TrimRight(to, "/") + disk.TmpSuffix
+	work := to + disk.TmpSuffix
 	if err := cmp.Or(os.RemoveAll(work), os.Mkdir(work, 0o700)); err != nil {
 		return "", err
 	}

@@ -233,7 +233,7 @@ func (k *keptBackups) succeeded() {
 
 // run makes the scheduled backups until ctx ends. It is called when the state is loaded.
 func (k *keptBackups) run(ctx context.Context) {
-	if err := os.RemoveAll(k.scratch()); err != nil { // of a process that was killed
+	if err := k.removeOld(); err != nil {
 		k.p.log.Warn("an old backup cannot be removed", "err", err)
 	}
 	var was lastBackup
@@ -259,6 +259,16 @@ func (k *keptBackups) run(ctx context.Context) {
 	if open != "" {
 		_ = k.end(open, false) // if it is there still, the next start removes it
 	}
+}
+
+// removeOld removes the open backup of a process that was killed, unless a client has opened one in its place.
+func (k *keptBackups) removeOld() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.open != "" {
+		return nil
+	}
+	return os.RemoveAll(k.scratch())
 }
 
 // backupDue reports whether a scheduled backup is due: some time after the last one, or after a failure at retry. A clock that was set
@@ -308,6 +318,7 @@ func (k *keptBackups) keepOpen(name string) (stop func()) {
 // StoreBackup makes a directory with the files of a backup, which is there only when it is whole, durable and verified. It returns what was
 // found in it.
 func StoreBackup(path string, files []stored.File) (c Checked, err error) {
+	path = filepath.Clean(path) // a slash at its end is not part of the name
 	if _, err := os.Lstat(path); err == nil {
 		return c, fmt.Errorf("%s exists already", path)
 	}
@@ -401,17 +412,34 @@ func Loads(kind byte) bool {
 	return state.Kind(kind).Written()
 }
 
-// pruneBackups removes the oldest scheduled backups but for some.
+// backupGivenUp is how old the beginning of a backup must be that is not whole, beside a whole one: its process was killed.
+const backupGivenUp = 24 * time.Hour
+
+// pruneBackups removes the oldest scheduled backups but for some, and what is left of those that were never whole.
 func pruneBackups(dir string, keep int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	var names []string
+	var newest time.Time
+	unfinished := map[string]time.Time{}
 	for _, e := range entries {
-		if at, ok := strings.CutPrefix(e.Name(), backupPrefix); ok && e.IsDir() {
-			if _, err := time.Parse(backupTime, at); err == nil {
-				names = append(names, e.Name())
+		text, ok := strings.CutPrefix(e.Name(), backupPrefix)
+		text, part := strings.CutSuffix(text, disk.TmpSuffix)
+		at, err := time.Parse(backupTime, text)
+		switch {
+		case !ok || err != nil || !e.IsDir():
+		case part:
+			unfinished[e.Name()] = at
+		default:
+			names, newest = append(names, e.Name()), at
+		}
+	}
+	for name, at := range unfinished {
+		if newest.Sub(at) > backupGivenUp {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				return err
 			}
 		}
 	}

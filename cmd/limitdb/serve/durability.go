@@ -303,13 +303,13 @@ func (d *durability) load() error {
 	}
 	d.p.log.Info("the state is loaded", "keys", d.p.engine.Stats().Keys, "bytes", l.Bytes, "records", l.Sets+l.Deletes+l.Expired,
 		"expired", l.Expired, "clean", l.Clean, "took", time.Since(start).Round(time.Millisecond))
-	store.Start()
 	if d.usedUp.Load() != 0 && !l.Clean {
-		// The old state on disk must not come back at the next start.
+		// The old state on disk must not come back at the next start. Before Start no other snapshot is in the way.
 		if err := store.Snapshot(); err != nil && !errors.Is(err, persistence.ErrFailed) { // if the disk is full, rescue writes it later
 			return fmt.Errorf("recording that everything is used up: %w", err)
 		}
 	}
+	store.Start()
 	d.p.rulesLoaded()
 	d.p.countersLoaded()
 	d.p.usersLoaded()
