@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -159,6 +160,53 @@ func TestDiskLog(t *testing.T) {
 		m.open(rt)
 		rt.Repeat(map[string]func(*rapid.T){"": m.check, "store": m.store, "store more": m.store, "cut": m.cut, "crash": m.crash})
 	})
+}
+
+// A disk that is full when a node starts costs the node no votes.
+func TestVotesOnAFullDisk(t *testing.T) {
+	const own = "LIMITDB_TEST_FULL_DISK"
+	if os.Getenv(own) == "" { // in a process of its own: the limit is for all files of a process
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		test := exec.Command(self, "-test.run", "^TestVotesOnAFullDisk$")
+		test.Env = append(os.Environ(), own+"=yes")
+		if out, err := test.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	path := filepath.Join(t.TempDir(), voteFile)
+	if err := createVotes(path, ballot{Node: "node", Number: 7, Values: map[string][]byte{termKey: {0, 0, 0, 0, 0, 0, 0, 9}}}); err != nil {
+		t.Fatal(err)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for room := uint64(4 << 10); room <= 128<<10; room += 4 << 10 {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: room, Max: limit.Max}); err != nil {
+			t.Fatal(err)
+		}
+		v, err := openVotes(path, "node", false)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil {
+			failed++
+		} else if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var left votes
+		if rerr := left.read(path); rerr != nil || left.term() != 9 {
+			t.Fatalf("room for %d bytes: %v, and then the term is %d, %v", room, err, left.term(), rerr)
+		}
+	}
+	if failed == 0 {
+		t.Error("the disk was never full")
+	}
 }
 
 // logWithWrites makes a log of ten writes, and returns the path of its only file.

@@ -75,6 +75,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"log-not-synced", "segment.go", "	return s.f.Sync()\n", "	return nil\n", "TestDiskLog"},
 		{"torn-write-kept", "log.go", "if err := last.truncate(d.fs, last.name(d.dir, last.from)); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
 		{"log-not-synced-when-opened", "log.go", "return last.f.Sync()", "return nil", "TestDiskLog"},
+		{"votes-replaced-after-an-error", "votes.go", "if err = errors.Join(err, v.Close()); err == nil {", "if _ = v.Close(); true {", "TestVotesOnAFullDisk"},
 		{"cut-of-the-log-forgotten", "log.go", "if err := d.fs.Rename(s.name(d.dir, from), s.name(d.dir, index)); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
 		{"removal-not-synced-when-opened", "log.go", "if err := d.fs.SyncDir(d.dir); err != nil {\n\t\t\treturn err", "if err := error(nil); err != nil {\n\t\t\treturn err", "TestDiskLog"},
 		{"names-of-snapshots-not-synced-when-opened", "snapstore.go", "if err := fsys.SyncDir(dir); err != nil {", "if err := error(nil); err != nil {", "TestCrashesOfANode"},

@@ -65,7 +65,16 @@ func createVotes(path string, b ballot) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(v.Set([]byte(roomKey), make([]byte, roomBytes)), v.Set([]byte(ballotKey), record), v.Sync(), v.Close(), os.Rename(tmp, path)); err != nil {
+	if err = v.Set([]byte(roomKey), make([]byte, roomBytes)); err == nil {
+		err = v.Set([]byte(ballotKey), record)
+	}
+	if err == nil {
+		err = v.Sync()
+	}
+	if err = errors.Join(err, v.Close()); err == nil { // else the file before keeps its name
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
 		return err
 	}
 	return disk.OS{}.SyncDir(filepath.Dir(path))
