@@ -138,7 +138,7 @@ func (d *diskLog) load(readOnly bool) error {
 		}
 	}
 	// A process that was killed may have written entries and not synced them. The node tells its leader that it has them.
-	return last.f.Sync()
+	return last.renew()
 }
 
 // Close closes the files.

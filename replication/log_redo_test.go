@@ -2,7 +2,10 @@ package replication
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -108,5 +111,46 @@ func TestEndNotedDuringACut(t *testing.T) {
 	}
 	if end, _ := log.LastIndex(); end != 1 || last.Last != end || noted < 4 {
 		t.Errorf("the log ends with %d, and %d is noted, the last of %d times", end, last.Last, noted)
+	}
+}
+
+// After a sync that failed, the system takes for written what it has only in memory, and another sync succeeds. A node that starts then makes durable what
+// it finds: it tells its leader that it has it.
+func TestSyncThatFails(t *testing.T) {
+	for fails := 1; ; fails++ {
+		m := &disktest.Faulty{Mem: disktest.New("/raft/1/log"), Err: syscall.EIO}
+		log, err := openLog(m, "/raft/1/log", false, nil)
+		if err == nil {
+			err = log.StoreLogs([]*raft.Log{{Index: 1}, {Index: 2}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.N = 2 // the sync after the write
+		if err := log.StoreLogs([]*raft.Log{{Index: 3}, {Index: 4}}); !errors.Is(err, syscall.EIO) || !strings.HasPrefix(m.Hit, "sync") {
+			t.Fatalf("%v, %s", err, m.Hit)
+		}
+		m.N, m.Hit = fails, "" // in the next start
+		_, err = openLog(m, "/raft/1/log", false, nil)
+		whole := err == nil
+		m.N = 0
+		log, err = openLog(m, "/raft/1/log", false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, _ := log.LastIndex()
+		for seed := range uint64(20) {
+			left := m.Crash(rand.New(rand.NewPCG(seed, 0)))
+			after, err := openLog(left, "/raft/1/log", false, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := after.LastIndex(); got != last {
+				t.Fatalf("the next start fails with %q, seed %d: the log ends with %d, and ended with %d", m.Hit, seed, got, last)
+			}
+		}
+		if whole {
+			return
+		}
 	}
 }

@@ -86,6 +86,26 @@ func (s *segment) write(b, zeros []byte) error {
 	return s.f.Sync()
 }
 
+// renew makes the last write durable, with which the file ends; all before it are. It writes that again: an earlier process may have failed to sync it.
+// The system tells that once, and from then on takes for written what it has only in memory.
+func (s *segment) renew() error {
+	last := len(s.at) - 1
+	b := make([]byte, logHead)
+	if err := disk.ReadFull(s.f, b, int64(s.at[last])); err != nil {
+		return err
+	}
+	h, _ := parseHead(b, s.seed) // as it was read
+	from := int64(s.at[min(max(h.write, s.first)-s.first, uint64(last))])
+	b = make([]byte, s.end-from)
+	if err := disk.ReadFull(s.f, b, from); err != nil {
+		return err
+	}
+	if _, err := s.f.WriteAt(b, from); err != nil {
+		return err
+	}
+	return s.f.Sync()
+}
+
 // settle makes the file itself durable.
 func (s *segment) settle() error {
 	if s.again != nil {
