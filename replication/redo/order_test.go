@@ -103,3 +103,83 @@ func TestFileThatCannotBeSynced(t *testing.T) {
 		t.Errorf("%q, %v, %v", b, err, rerr)
 	}
 }
+
+// The sync of a file may fail before the redo log syncs it for itself. The system has told that once, and from then on takes for
+// written what it has only in memory.
+func TestSyncAfterOneThatFailed(t *testing.T) {
+	fsys := &disktest.Faulty{Mem: disktest.New("/g/1"), Err: syscall.EIO}
+	var retire func()
+	l := &Log{fs: fsys, dir: "/g/redo", full: 1, apart: func(f func()) { retire = f }}
+	if err := l.open(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := disk.CreateAppender(fsys, "/g/1/file", []byte("head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := l.Target(file, "/g/1", []byte("head"))
+	if err == nil {
+		err = file.Append([]byte("data"), nil)
+	}
+	if err = errors.Join(err, target.Wrote(4, []byte("data"))); err != nil || retire == nil {
+		t.Fatal(err)
+	}
+	fsys.N = 1 // the next operation fails
+	if err := target.Sync(); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	retire()
+	if err := target.Wrote(8, []byte("more")); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a write after the error: %v", err)
+	}
+	target.Done()
+	if err := errors.Join(file.Close(), l.Close()); err != nil {
+		t.Error(err)
+	}
+	left := fsys.Crash(rand.New(rand.NewPCG(0, 0)))
+	err = Repair(left, "/g/redo")
+	b, rerr := disk.ReadFile(left, "/g/1/file", 100)
+	if err != nil || rerr != nil || string(b) != "headdata" {
+		t.Errorf("%q, %v, %v", b, err, rerr)
+	}
+}
+
+// A process may be killed when it has removed the last file, and not durably. After the next start the file does not come back: who has no redo log may have
+// changed by then what it is about.
+func TestLastFileIsGone(t *testing.T) {
+	for seed := range uint64(20) {
+		fsys := disktest.New("/g/1")
+		l, err := Open(fsys, "/g/redo", FileBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := disk.CreateAppender(fsys, "/g/1/file", []byte("head"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := l.Target(file, "/g/1", []byte("head"))
+		if err == nil {
+			err = file.Append([]byte("data"), nil)
+		}
+		if err = errors.Join(err, target.Wrote(4, []byte("data")), target.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		target.Done()
+		fsys.Left = 1 // behind the removal
+		if err := l.Close(); !errors.Is(err, disktest.ErrCrashed) {
+			t.Fatal(err)
+		}
+		fsys.Crashed, fsys.Left = false, -1
+		if names, err := fsys.List("/g/redo"); err != nil || len(names) > 0 {
+			t.Fatalf("%q are left, %v", names, err)
+		}
+		if err := errors.Join(Repair(fsys, "/g/redo"), fsys.Truncate("/g/1/file", 4)); err != nil {
+			t.Fatal(err)
+		}
+		left := fsys.Crash(rand.New(rand.NewPCG(seed, 0)))
+		err = Repair(left, "/g/redo")
+		if b, rerr := disk.ReadFile(left, "/g/1/file", 100); err != nil || rerr != nil || string(b) != "head" {
+			t.Fatalf("seed %d: %q, %v, %v", seed, b, err, rerr)
+		}
+	}
+}

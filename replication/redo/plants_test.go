@@ -19,6 +19,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"redone-and-not-synced", "repair.go", "	if err == nil {\n		err = f.Sync()\n	}\n	return errors.Join(err, f.Close())\n", "	return errors.Join(err, f.Close())\n", "TestRedo"},
 		{"removal-not-durable", "repair.go", "			err = at.gone(fsys, parent)\n", "", "TestRemovedFile"},
 		{"older-file-not-gone-first", "repair.go", "		if err := fsys.SyncDir(dir); err != nil {\n", "		if err := error(nil); err != nil {\n", "TestOlderFilesGoFirst"},
+		{"removed-file-comes-back", "repair.go", "	if err := fsys.SyncDir(dir); !errors.Is(", "	if len(names) == 0 {\n		return nil\n	}\n	if err := fsys.SyncDir(dir); !errors.Is(", "TestLastFileIsGone"},
+		{"later-sync-believed", "redo.go", "	if err := l.failed(); err != nil {", "	if err := error(nil); err != nil {", "TestSyncAfterOneThatFailed"},
 		{"file-not-synced-and-forgotten", "redo.go", "		t.log.fail(err)\n", "", "TestFileThatCannotBeSynced"},
 		{"another-file-redone", "repair.go", "	return string(b) == p.head, err\n", "	return len(b) == len(p.head), err\n", "TestRedo"},
 		{"cut-not-shown", "repair.go", "			b = b[:min(n, end)]\n", "", "TestRedo"},

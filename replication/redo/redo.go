@@ -171,6 +171,13 @@ func (l *Log) fail(err error) {
 	}
 }
 
+// failed returns the first error.
+func (l *Log) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
 // write makes a batch durable.
 func (l *Log) write(b *batch) error {
 	l.batches++
@@ -235,6 +242,9 @@ func (l *Log) retire(file *disk.Appender, name string, dirty map[*Target]struct{
 			return errors.Join(err, file.Close())
 		}
 	}
+	if err := l.failed(); err != nil { // a sync of such a file, before these: the system tells that once
+		return errors.Join(err, file.Close())
+	}
 	if err := file.Close(); err != nil {
 		return err
 	}
@@ -264,9 +274,7 @@ func (l *Log) Close() error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.settled()
-	l.mu.Lock()
-	err := l.err
-	l.mu.Unlock()
+	err := l.failed()
 	if err != nil { // the files stay for the next start
 		err = l.file.Close()
 	} else {

@@ -54,10 +54,11 @@ func repair(fsys disk.FS, dir string) error {
 			return err
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	// Also if nothing is left: what a process has removed that was killed then must not come back.
+	if err := fsys.SyncDir(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return fsys.SyncDir(dir)
+	return nil
 }
 
 // read reads all files of a redo log, the oldest first.
