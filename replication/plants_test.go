@@ -77,6 +77,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"log-not-synced-when-opened", "log.go", "return last.renew()", "return nil", "TestDiskLog"},
 		{"failed-sync-forgotten", "segment.go", "	if _, err := s.f.WriteAt(b, from); err != nil {\n", "	if err := error(nil); err != nil {\n", "TestSyncThatFails"},
 		{"votes-replaced-after-an-error", "votes.go", "if err = errors.Join(err, v.Close()); err == nil {", "if _ = v.Close(); true {", "TestVotesOnAFullDisk"},
+		{"snapshots-in-the-order-of-text", "snapstore.go", "cmp.Compare(number(b.ID), number(a.ID))", "cmp.Compare(b.ID, a.ID)", "TestOrderOfSnapshots"},
+		{"numbers-of-snapshots-begin-again", "snapstore.go", "s.made = max(s.made, number(name))", "_ = name", "TestOrderOfSnapshots"},
 		{"cut-of-the-log-forgotten", "log.go", "if err := d.fs.Rename(s.name(d.dir, from), s.name(d.dir, index)); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
 		{"removal-not-synced-when-opened", "log.go", "if err := d.fs.SyncDir(d.dir); err != nil {\n\t\t\treturn err", "if err := error(nil); err != nil {\n\t\t\treturn err", "TestDiskLog"},
 		{"names-of-snapshots-not-synced-when-opened", "snapstore.go", "if err := fsys.SyncDir(dir); err != nil {", "if err := error(nil); err != nil {", "TestCrashesOfANode"},

@@ -1,6 +1,8 @@
 package replication
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -97,5 +99,63 @@ func TestSnapshotGoesWhileListed(t *testing.T) {
 	all, err := s.List()
 	if err != nil || len(all) == 0 || all[0].Index != 2 {
 		t.Errorf("%d snapshots, %v", len(all), err)
+	}
+}
+
+// Of snapshots with the same last entry, the newest is the one that was begun last, also by another process: after Recover, only that one has the new members.
+func TestOrderOfSnapshots(t *testing.T) {
+	fsys := disktest.New("/snapshots")
+	var s *snapshotStore
+	for i := range 25 {
+		var err error
+		if i == 0 || i == 12 || i == 24 {
+			if s, err = openSnapshots(fsys, "/snapshots"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		publish(t, s, 5, fmt.Sprint(i))
+		table := &list{states: map[string]string{}}
+		r := replayer{table: table, snapshots: s}
+		if _, err := r.loadNewest(&machine{}); err != nil || table.states["key"] != fmt.Sprint(i) {
+			t.Errorf("snapshot %d: %v, the newest is %q", i, err, table.states["key"])
+		}
+	}
+	publish(t, s, 4, "older")
+	if newest, err := s.newest(); err != nil || newest.Index != 5 {
+		t.Errorf("%v, %v", newest, err)
+	}
+}
+
+// renaming calls a function before a name is taken away for the first time.
+type renaming struct {
+	disk.FS
+	first func()
+}
+
+func (r *renaming) Rename(from, to string) error {
+	if first := r.first; first != nil && strings.HasSuffix(to, tmpSuffix) {
+		r.first = nil
+		first()
+	}
+	return r.FS.Rename(from, to)
+}
+
+// Two snapshots may be published at once: one that the node has made, and one that its leader has sent. Both remove the older ones.
+func TestSnapshotsPublishedAtOnce(t *testing.T) {
+	fsys := &renaming{FS: disktest.New("/snapshots")}
+	s, err := openSnapshots(fsys, "/snapshots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, s, 1, "first")
+	publish(t, s, 2, "second")
+	fsys.first = func() { publish(t, s, 9, "sent") }
+	publish(t, s, 3, "made")
+	all, err := s.List()
+	if err != nil || len(all) != 2 || all[0].Index != 9 || all[1].Index != 3 {
+		t.Errorf("%d snapshots, %v", len(all), err)
+	}
+	if names, err := fsys.Dirs("/snapshots"); err != nil || len(names) != 2 {
+		t.Errorf("%q, %v", names, err)
 	}
 }

@@ -1,12 +1,14 @@
 package replication
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -22,7 +24,7 @@ type snapshotStore struct {
 	fs  disk.FS
 	dir string
 	mu  sync.Mutex
-	// made counts the snapshots that this process has begun, for their names.
+	// made is the number of the last snapshot that was begun: see number.
 	made int
 	// sees is told of the term of each snapshot before that is created; nil: nobody is.
 	sees func(term uint64) error
@@ -68,11 +70,11 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 		return nil, err
 	}
 	s.mu.Lock()
-	var name string
-	for name == "" || slices.Contains(there, name) {
-		s.made++
-		name = fmt.Sprintf("%016x-%016x-%d", index, term, s.made)
+	for _, name := range there {
+		s.made = max(s.made, number(name))
 	}
+	s.made++
+	name := fmt.Sprintf("%016x-%016x-%d", index, term, s.made)
 	s.mu.Unlock()
 	k := &sink{s: s, tmp: filepath.Join(s.dir, name+tmpSuffix), meta: raft.SnapshotMeta{
 		Version: version, ID: name, Index: index, Term: term, Configuration: members, ConfigurationIndex: membersIndex,
@@ -111,8 +113,18 @@ func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 		}
 		all = append(all, m)
 	}
-	slices.SortFunc(all, func(a, b *raft.SnapshotMeta) int { return strings.Compare(b.ID, a.ID) })
+	slices.SortFunc(all, func(a, b *raft.SnapshotMeta) int {
+		return cmp.Or(cmp.Compare(b.Index, a.Index), cmp.Compare(b.Term, a.Term), cmp.Compare(number(b.ID), number(a.ID)))
+	})
 	return all, nil
+}
+
+// number returns the number at the end of a snapshot's name. A snapshot that was begun later has a higher one than those that were there then: of two
+// with the same last entry it is the newer one. After Recover, only that has the new members.
+func number(name string) int {
+	name = strings.TrimSuffix(name, tmpSuffix)
+	n, _ := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	return n
 }
 
 // newest describes the newest snapshot, or returns nil if there is none.
@@ -169,10 +181,13 @@ func (s *snapshotStore) reap() error {
 	}
 	var gone []string
 	for _, m := range all[min(len(all), keepSnapshots):] {
-		gone = append(gone, m.ID+tmpSuffix)
 		old := filepath.Join(s.dir, m.ID)
-		if err := s.fs.Rename(old, old+tmpSuffix); err != nil {
+		switch err := s.fs.Rename(old, old+tmpSuffix); {
+		case errors.Is(err, fs.ErrNotExist): // one that was published meanwhile, as a leader has sent it, has removed this one
+		case err != nil:
 			return err
+		default:
+			gone = append(gone, m.ID+tmpSuffix)
 		}
 	}
 	return s.remove(gone)
