@@ -79,6 +79,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"votes-replaced-after-an-error", "votes.go", "if err = errors.Join(err, v.Close()); err == nil {", "if _ = v.Close(); true {", "TestVotesOnAFullDisk"},
 		{"snapshots-in-the-order-of-text", "snapstore.go", "cmp.Compare(number(b.ID), number(a.ID))", "cmp.Compare(b.ID, a.ID)", "TestOrderOfSnapshots"},
 		{"numbers-of-snapshots-begin-again", "snapstore.go", "s.made = max(s.made, number(name))", "_ = name", "TestOrderOfSnapshots"},
+		{"epoch-of-a-paused-table", "transfer.go", "		n.replica.abdicateAny(errTransfer) // from an epoch", "		// from an epoch", "TestTransferDuringAnotherBeginning"},
 		{"cut-of-the-log-forgotten", "log.go", "if err := d.fs.Rename(s.name(d.dir, from), s.name(d.dir, index)); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
 		{"removal-not-synced-when-opened", "log.go", "if err := d.fs.SyncDir(d.dir); err != nil {\n\t\t\treturn err", "if err := error(nil); err != nil {\n\t\t\treturn err", "TestDiskLog"},
 		{"names-of-snapshots-not-synced-when-opened", "snapstore.go", "if err := fsys.SyncDir(dir); err != nil {", "if err := error(nil); err != nil {", "TestCrashesOfANode"},

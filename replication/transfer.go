@@ -44,6 +44,7 @@ func (n *Node) Transfer(id string) error {
 		signal(n.retry)
 	}()
 	if err := n.finish(); err != nil {
+		n.replica.abdicateAny(errTransfer) // from an epoch that has begun meanwhile: its table is paused
 		return err
 	}
 	n.replica.abdicateAny(errTransfer)

@@ -107,6 +107,51 @@ func TestTransferThatIsNotFinished(t *testing.T) {
 	})
 }
 
+// pausing is a table that calls a function before it is paused for the first time.
+type pausing struct {
+	*list
+	first func()
+}
+
+func (p *pausing) Pause() {
+	first := p.first
+	if p.first = nil; first != nil {
+		first()
+	}
+	p.list.Pause()
+}
+
+// A node may lose its turn, and begin another one, just before a transfer pauses its table. It does not lead with a table that is paused.
+func TestTransferDuringAnotherBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tables := map[*member]*pausing{}
+		c := newClusterOf(t, 6, 3, func(m *member) Table {
+			m.table = &list{states: map[string]string{}}
+			tables[m] = &pausing{list: m.table}
+			return tables[m]
+		})
+		defer c.close()
+		m := c.leader()
+		c.answered(m)
+		tables[m].first = func() {
+			m.node.replica.abdicateAny(errors.New("a batch was lost"))
+			for !m.node.Ready() {
+				time.Sleep(time.Millisecond)
+			}
+			if err := m.node.open(); err != nil { // which had begun before the transfer
+				c.fail("%v", err)
+			}
+		}
+		if err := m.node.Transfer(""); err == nil {
+			t.Error("it is transferred")
+		}
+		time.Sleep(time.Second)
+		if next := c.leader(); !next.decide() {
+			c.fail("%s leads, and does not decide", next.address)
+		}
+	})
+}
+
 // A leader without a possible successor continues to decide.
 func TestTransfersThatAreRefused(t *testing.T) {
 	t.Parallel()
