@@ -89,6 +89,9 @@ func (s *directory) change(r groups.Record) error {
 // confirm returns the version of a group's place, if this node leads group 0.
 func (s *directory) confirm(group int) (version uint64, err error) {
 	node := s.home().node.Load()
+	if node == nil {
+		return 0, server.ErrNotLeading
+	}
 	if err := node.Confirm(); err != nil {
 		return 0, err
 	}

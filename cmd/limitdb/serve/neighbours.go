@@ -45,6 +45,9 @@ func (s *neighbours) neighbour(id, address string) *neighbour {
 	defer s.mu.Unlock()
 	n := s.at[id]
 	if n == nil || address != "" && n.address != address {
+		if n != nil {
+			n.close()
+		}
 		n = &neighbour{id: id, address: address}
 		dial := func() (net.Conn, error) {
 			node := s.home().node.Load()
@@ -58,6 +61,12 @@ func (s *neighbours) neighbour(id, address string) *neighbour {
 		s.at[id] = n
 	}
 	return n
+}
+
+// close ends the lines once what is asked on them is answered.
+func (n *neighbour) close() {
+	go n.look.close()
+	go n.work.close()
 }
 
 // known returns the other nodes that the directory has, or that are members of a group of this one, and where they are dialed.
@@ -85,8 +94,7 @@ func (s *neighbours) survey() {
 	s.mu.Lock()
 	for id, n := range s.at {
 		if _, ok := known[id]; !ok {
-			go n.look.close()
-			go n.work.close()
+			n.close()
 			delete(s.at, id)
 		}
 	}

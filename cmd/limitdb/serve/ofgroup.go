@@ -36,7 +36,10 @@ func (s *several) ofGroup(group int, o *server.Replication) {
 
 // absent is the status of a group of which this node has no replica.
 func (s *several) absent(group int) stats.Replication {
-	all := stats.Replication{On: true, ID: s.who.ID, Cluster: s.who.Cluster, State: "absent", LastContact: -1, Current: true}
+	all := stats.Replication{On: true, ID: s.who.ID, State: "absent", LastContact: -1, Current: true}
+	if home := s.home().node.Load(); home != nil {
+		all.Cluster = home.Says().Cluster
+	}
 	_, all.Leader = s.near.leader(group)
 	for _, m := range s.near.members(group) {
 		all.Members++
@@ -66,6 +69,9 @@ func (s *several) leave() (led bool, err error) {
 
 // close stops the replicas.
 func (s *several) close() error {
+	s.opening.Lock()
+	s.closed = true
+	s.opening.Unlock() // who serves a question that waits for it must end before group 0 does
 	err := s.each(func(r *replica, _ *replication.Node) error { return r.shut() })
 	if s.redo != nil {
 		err = errors.Join(err, s.redo.Close())

@@ -20,6 +20,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"replicas-before-the-zone-is-known", "placing.go", "f.Silent[n.id] = true", "f.Silent[n.id] = false", "TestPlacementFollowsTheSettings"},
 		{"moves-of-the-default", "placing.go", "int(s.p.set.RaftMoves.Get())", "groups.DefaultMoves", "TestPlacementFollowsTheSettings"},
 		{"replicas-of-the-default", "placing.go", "Replicas: int(s.p.set.RaftReplicas.Get())", "Replicas: 3", "TestPlacementFollowsTheSettings"},
+		{"replica-of-a-node-that-stops", "respondent.go", "	case s.closed:\n", "	case false:\n", "TestNoReplicaOfANodeThatStops"},
+		{"replica-that-comes-back-deleted", "reconciling.go", "|| node.Says().Last != says.Last:", "|| false:", "TestReplicaThatComesBackIsKept"},
 		{"groups-not-compared", "groupcount.go", "want > 1 && want != known.Groups", "false", "TestCountGroups"},
 		{"secret-of-files-only", "rulesfile.go", "&& !p.member.ofSeveral()", "", "TestSecretWithoutFiles"},
 		{"secret-of-each-node", "rulesfile.go", "src.SecretFollows = p.member.ofSeveral()", "", secret},

@@ -246,21 +246,30 @@ func (s *several) discard() {
 	}
 }
 
-// discardGroup is discard of one group.
+// discardGroup is discard of one group. While the leader is asked, the group may come back here, and the replica acknowledge entries again. Then it has
+// another end of its log, or other members, and stays.
 func (s *several) discardGroup(g int, node *replication.Node) error {
-	incarnation := peers.IncarnationOf(node.Says().From)
+	says := node.Says()
 	own, err := node.Configuration()
 	if err != nil {
 		return err
 	}
 	for _, id := range s.near.leaders(g) {
-		a, err := s.near.askNode(id, &question{Member: &aboutServer{g, incarnation}})
+		a, err := s.near.askNode(id, &question{Member: &aboutServer{g, peers.IncarnationOf(says.From)}})
 		if err != nil || a.Member == nil || !groups.Discard(own.Index, a.Member.Decides, a.Member.Member, a.Member.Index) {
 			continue
 		}
 		s.opening.Lock()
 		defer s.opening.Unlock()
 		r := s.replicas[g]
+		switch now, err := node.Configuration(); {
+		case err != nil:
+			return err
+		case s.closed:
+			return errStopping
+		case now.Index != own.Index || node.Says().Last != says.Last:
+			return errComesBack
+		}
 		if err := r.shut(); err != nil {
 			return err
 		}
@@ -270,3 +279,6 @@ func (s *several) discardGroup(g int, node *replication.Node) error {
 	}
 	return nil
 }
+
+// errComesBack is returned for a replica that has got entries since its group's leader was asked whether it is a member.
+var errComesBack = errors.New("it has got entries meanwhile")

@@ -13,9 +13,8 @@ import (
 // respondent answers what other nodes ask.
 type respondent struct{ *several }
 
-// state returns what this node is.
-func (s *respondent) state() *nodeState {
-	node := s.home().node.Load()
+// state returns what this node is. node is its replica of group 0.
+func (s *respondent) state(node *replication.Node) *nodeState {
 	state := &nodeState{Hello: node.Says(), Zone: s.p.set.RaftZone.Get(), Weight: int(s.p.set.RaftWeight.Get())}
 	if node.Turn() != 0 {
 		state.Turn = int(s.placing.turn.Load())
@@ -62,12 +61,13 @@ func (s *respondent) asked(c net.Conn, from string) {
 
 // answers answers a question.
 func (s *respondent) answers(q *question, from string) (answer, error) {
-	if s.home().node.Load() == nil {
-		return answer{}, errors.New("the node is starting")
+	home := s.home().node.Load()
+	if home == nil {
+		return answer{}, errors.New("the node is starting, or stopping")
 	}
 	switch {
 	case q.State != nil:
-		return answer{State: s.state()}, nil
+		return answer{State: s.state(home)}, nil
 	case q.Prepare != nil:
 		incarnation, err := s.prepare(q.Prepare.Group)
 		return answer{Incarnation: incarnation}, err
@@ -100,8 +100,11 @@ func (s *respondent) prepare(group int) (string, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
 	node, err := s.held(group)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", err
+	case s.closed:
+		return "", errStopping
 	}
 	if node == nil {
 		who, err := replication.Known(s.p.durable.groupDir(0))
@@ -111,7 +114,6 @@ func (s *respondent) prepare(group int) (string, error) {
 		if !s.knows() { // or it could lead a group and make other keys than the rest
 			return "", errors.New("this node has not heard of group 0 yet")
 		}
-		s.who.Cluster = who.Cluster
 		if err := s.openGroup(group, false, s.home().node.Load().Says().Client); err != nil {
 			return "", err
 		}

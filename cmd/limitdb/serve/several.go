@@ -43,7 +43,8 @@ type several struct {
 	room     atomic.Pointer[[]int64]    // the budget of each group on this node, in bytes, 0 for any
 	ready    []atomic.Pointer[[]string] // by group, the nodes that may be made to lead it, while this node does
 
-	opening sync.Mutex // held while a replica is opened or discarded
+	opening sync.Mutex // held while a replica is opened or discarded; guards closed
+	closed  bool       // no replica is opened any more
 }
 
 // raftDirs is the folder in the data directory that has a directory for each group.
@@ -162,7 +163,11 @@ func (s *several) openAll(bootstrap bool, address string) error {
 // openGroup opens the replica of a group with keys.
 func (s *several) openGroup(group int, begins bool, address string) error {
 	d, r := s.disk(group), s.replicas[group]
-	d.Cluster, d.Bootstrap, d.Import = s.who.Cluster, begins, s.alone.part(group)
+	who, err := replication.Known(s.p.durable.groupDir(0)) // since the start, the node may have become a member
+	if err != nil {
+		return err
+	}
+	d.Cluster, d.Bootstrap, d.Import = who.Cluster, begins, s.alone.part(group)
 	o := s.options(address)
 	o.Idle = r.idle
 	return r.open(o, d)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -202,6 +203,79 @@ func TestRepliesOfAReplicaThatHasGone(t *testing.T) {
 		t.Error("a turn came twice")
 	}
 	outcome("back")
+}
+
+// A node that stops opens no replica any more: nobody would close it.
+func TestNoReplicaOfANodeThatStops(t *testing.T) {
+	t.Parallel()
+	s, stop := beginSeveralIn(t, t.TempDir(), 2)
+	s.placing.beginDirectory()
+	s.acceptSecret()
+	stop()
+	if _, err := s.tells.prepare(2); !errors.Is(err, errStopping) || s.replicas[2].node.Load() != nil {
+		t.Error(err)
+	}
+	if _, err := s.dir.confirm(2); !errors.Is(err, server.ErrNotLeading) {
+		t.Error(err)
+	}
+}
+
+// neighbourThat adds another node, which leads group 2 and gives an answer to all that may take it a while.
+func neighbourThat(t *testing.T, s *several, answers func() answer) *neighbour {
+	n := &neighbour{id: "b", address: "127.0.0.1:1", there: true, said: nodeState{Groups: []groupState{{Group: 2, Leads: true}}}}
+	n.work.dial = func() (net.Conn, error) {
+		near, far := net.Pipe()
+		go answerQuestions(far, "a", func(*question, string) (answer, error) { return answers(), nil })
+		return near, nil
+	}
+	t.Cleanup(n.work.close)
+	s.near.mu.Lock()
+	n.heard = max(1, s.p.clock.Elapsed())
+	s.near.at["b"] = n
+	s.near.mu.Unlock()
+	return n
+}
+
+// A group may come back to a node while that asks whether it may delete the replica that it had. What the replica acknowledges then must not be lost.
+func TestReplicaThatComesBackIsKept(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 2)
+	node := s.replicas[2].node.Load()
+	neighbourThat(t, s, func() answer {
+		if err := node.Confirm(); err != nil { // with an entry
+			t.Error(err)
+		}
+		return answer{Member: &membership{Decides: true, Index: 1 << 40}}
+	})
+	if err := s.discardGroup(2, node); !errors.Is(err, errComesBack) || s.replicas[2].node.Load() != node {
+		t.Errorf("%v", err)
+	}
+	if !replication.HasNode(s.p.durable.groupDir(2)) {
+		t.Error("its directory is deleted")
+	}
+}
+
+// When a node has another address, the connections to the one before are closed.
+func TestNeighbourThatMoves(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 2)
+	n := neighbourThat(t, s, func() answer { return answer{} })
+	var far [2]net.Conn
+	n.look.conn, far[0] = net.Pipe()
+	n.work.conn, far[1] = net.Pipe()
+	for _, c := range far {
+		if err := c.SetReadDeadline(time.Now().Add(deadline)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.near.neighbour("b", n.address) != n || s.near.neighbour("b", "127.0.0.1:2") == n {
+		t.Error("the node is another one by another address only")
+	}
+	for _, c := range far {
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+	}
 }
 
 // The nodes of a cluster find the same group for a caller, also where files have the rules: they make no check before the secret is in group 0's log,
