@@ -283,8 +283,8 @@ type Settlement struct {
 	Over int64
 	// Again is set if the hold had been settled before: nothing has changed.
 	Again bool
-	// Limit is the limit under which the hold was taken, and Decision what is left of it. The limit and the rest in it are -1 if there is
-	// none: the id never was a hold's, or its key has another family by now.
+	// Limit is the limit under which the hold was taken, and Decision what is left of it. Decision.Limit and Decision.Remaining are -1 if the
+	// id was never that of a hold, or if the key has a limit of another family now.
 	Limit    limit.Limit
 	Decision limit.Decision
 }

@@ -38,6 +38,8 @@ const (
 	enqueueTimeout = 3 * time.Second
 	// finishRounds is the most groups that finish waits for.
 	finishRounds = 100
+	// replyDelay is how long finish leaves a session that has decided, and been held up by a busy machine, to say that its reply waits.
+	replyDelay = time.Millisecond
 	// maxProposed is the most entries that are proposed and not answered.
 	maxProposed = 64
 )
@@ -186,6 +188,13 @@ func (p *Primary) finish() error {
 	p.table.Pause()
 	quiet := 0 // groups in a row behind which nothing was decided
 	for range finishRounds {
+		if quiet > 0 {
+			select {
+			case <-time.After(replyDelay):
+			case <-p.life.stop:
+				return raft.ErrRaftShutdown
+			}
+		}
 		switch err := p.await(turn); {
 		case errors.Is(err, raft.ErrRaftShutdown):
 			return err

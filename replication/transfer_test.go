@@ -53,6 +53,32 @@ func TestTransfers(t *testing.T) {
 	})
 }
 
+// A session may be held up between a decision and Wait. Its reply has an outcome all the same, although the transfer has begun meanwhile.
+func TestTransferWaitsForASessionThatIsHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 7, 3)
+		defer c.close()
+		m := c.leader()
+		c.answered(m)
+		turn := m.node.Turn()
+		if !m.table.decide("late", "k0") {
+			t.Fatal("the leader does not decide")
+		}
+		outcome := make(chan error, 1)
+		go func() {
+			time.Sleep(replyDelay / 2)
+			m.node.Wait(turn, func(err error) { outcome <- err })
+			m.node.Kick()
+		}()
+		if err := m.node.Transfer(""); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-outcome; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A node that is about to stop hands over, and names the new leader although it no longer rebuilds its table.
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -63,7 +63,7 @@ func (s *neighbours) neighbour(id, address string) *neighbour {
 	return n
 }
 
-// close ends the lines once what is asked on them is answered.
+// close closes the connections, each after the answer to its last question.
 func (n *neighbour) close() {
 	go n.look.close()
 	go n.work.close()
