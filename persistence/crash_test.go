@@ -465,29 +465,29 @@ func seeds(short int) uint64 {
 // No acknowledged decision is lost in a crash that keeps any subset of the unsynced data.
 //
 //test:norace
-func TestCrashesLoseNothingAlways(t *testing.T) { crashes(t, Always, "") }
+func TestCrashesLoseNothingAlways(t *testing.T) { crashes(t, Always, "", 600) }
 
 // Synced changes are not lost, and neither is the order of changes.
 //
 //test:norace
-func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec, "") }
+func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec, "", 1500) }
 
 // The same while the policy changes, so that a log under one policy has zeros written under another.
 //
 //test:norace
 func TestCrashesLoseNothingWhenThePolicyChanges(t *testing.T) {
-	crashes(t, Always, "policy")
+	crashes(t, Always, "policy", 600)
 }
 
 // The same while the log is turned off and on: the state before that is never found, and what is acknowledged
 // afterwards is not lost.
 //
 //test:norace
-func TestCrashesLoseNothingWhenTheLogIsSwitched(t *testing.T) { crashes(t, Always, "policy and log") }
+func TestCrashesLoseNothingWhenTheLogIsSwitched(t *testing.T) { crashes(t, Always, "policy and log", 600) }
 
-func crashes(t *testing.T, policy Policy, changes string) {
+func crashes(t *testing.T, policy Policy, changes string, short int) {
 	replied, aheads, switches := 0, 0, 0
-	for seed := range seeds(600) {
+	for seed := range seeds(short) {
 		w := newWorld(t, seed, policy)
 		w.fickle, w.switched, w.pairing = changes != "", changes == "policy and log", true
 		func() {

@@ -3,6 +3,7 @@ package replication
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -196,6 +197,12 @@ func (t memory) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raf
 
 func (t memory) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
 	return nil, raft.ErrPipelineReplicationNotSupported
+}
+
+// InstallSnapshot takes some time. Else a leader that sends a snapshot again and again would let no other goroutine sleep to its end.
+func (t memory) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	time.Sleep(time.Millisecond)
+	return t.InmemTransport.InstallSnapshot(id, to, args, resp, data)
 }
 
 func (t memory) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
