@@ -160,7 +160,7 @@ func (a *api) cancel(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return CancelAnswer{Returned: -answer.Charged, Rule: answer.Rule, Rules: answer.Rules}, nil
+	return CancelAnswer{Returned: max(0, -answer.Charged), Rule: answer.Rule, Rules: answer.Rules}, nil
 }
 
 // settleWords returns the command that settles a held check, without its cost.

@@ -40,6 +40,7 @@ func TestHolds(t *testing.T) {
 		},
 		{"/v1/cancel", `{"key":"u","id":"r1"}`, ":4000\r\n", "RL.CANCEL u ID r1", `{"returned":4000}`},
 		{"/v1/cancel", `{"namespace":"llm","id":"r1"}`, nothing, "RL.CHECK llm 0 CANCEL r1", `{"returned":0,"rule":""}`},
+		{"/v1/cancel", `{"namespace":"llm","id":"r1"}`, "*6\r\n:9\r\n:0\r\n:10\r\n:1\r\n:5\r\n$1\r\nr\r\n", "RL.CHECK llm 0 CANCEL r1", `{"returned":0,"rule":"r"}`}, // committed before, for more
 		{
 			"/v1/cancel", `{"namespace":"llm","id":"r1","explain":true}`, cancelled, "RL.CHECK llm 0 CANCEL r1 EXPLAIN",
 			`{"returned":1,"rule":"requests","rules":[{"rule":"tokens","charged":-400,"over":0,"limit":1000,"remaining":1000,"reset_ms":0},{"rule":"requests","charged":-1,"over":0,"limit":10,"remaining":10,"reset_ms":0}]}`,
