@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -38,6 +39,8 @@ var (
 	ErrHeld = errors.New("engine: the id has been used")
 	// ErrCancelled is returned for a hold that was cancelled before it came.
 	ErrCancelled = errors.New("engine: the id was cancelled")
+	// ErrCharge is returned for a cost that the limit of a hold cannot count. It wraps limit.ErrOverflow.
+	ErrCharge = fmt.Errorf("%w; the hold stays, and can be committed at a lower cost", limit.ErrOverflow)
 	// ErrOnce is returned for an id that a request which counts once has used, to another request.
 	ErrOnce = errors.New("engine: the id is that of another request")
 )
@@ -291,7 +294,7 @@ type Settlement struct {
 
 // Settle settles the hold of an id: it gives back what was too much, or takes what was too little, whatever is left.
 // actual is what it has cost; less than 0 means the estimate. A hold that has been settled stays as it is, and so says s.
-// The errors are ErrNoHold and those of limit.Charge.
+// The errors are ErrNoHold, ErrCharge, and those of limit.Charge.
 func Settle(t *Txn, key, id []byte, actual int64, s *Settlement) error {
 	return settle(t, key, id, actual, hold.Committed, false, s)
 }
@@ -424,7 +427,10 @@ func settleState(state []byte, there bool, e *hold.Entry, actual, void, now int6
 			return nil, err
 		}
 		s.Charged, s.Over = more, max(0, more-s.Decision.Remaining)
-		return limit.Charge(&s.Limit, state, now, more, dst, &s.Decision)
+		if next, err = limit.Charge(&s.Limit, state, now, more, dst, &s.Decision); err == limit.ErrOverflow {
+			err = ErrCharge
+		}
+		return next, err
 	}
 	if e.Status == hold.Returned || !there || e.Taken() <= void {
 		return nil, limit.Peek(&s.Limit, state, now, 0, &s.Decision)

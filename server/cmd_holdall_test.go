@@ -49,7 +49,7 @@ func TestHoldAll(t *testing.T) {
 		[2]string{"RL.COMMITALL 2 a g ID 4", "[[5 0 10 0 3590000] [0 0 1 1 0]]"},
 		// A charge that one limit cannot count is taken from none.
 		[2]string{"RL.HOLDALL 2 p q " + a + " GCRA 1/h TTL 10s ID x", "[0 -1 [0 10 9 -1 3600000] [0 1 0 -1 3600000]]"},
-		[2]string{"RL.COMMITALL 2 p q ID x COST 9223372036854775807", "-ERR out of range: period, burst and cost must stay within 292 years of nanoseconds: \"q\""},
+		[2]string{"RL.COMMITALL 2 p q ID x COST 9223372036854775807", "-ERR out of range: period, burst and cost must stay within 292 years of nanoseconds; the hold stays, and can be committed at a lower cost: \"q\""},
 		[2]string{"RL.HOLDS p", `[["x" "held" 1 10000 "FIXED 10/h FIRST"]]`},
 		[2]string{"RL.PEEK p " + a, "[0 10 8 -1 3600000]"},
 		// In a step with others.
