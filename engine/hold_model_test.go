@@ -33,6 +33,7 @@ type heldOnce struct {
 	forgotten                  int64
 	s                          Settlement
 	cancelledFirst             bool
+	void                       bool // the key was reset since it was taken
 }
 
 func (k *holdKey) live(now int64) []byte {
@@ -93,7 +94,7 @@ func (k *holdKey) pass(now int64) (ended int) {
 		if h.returns && !h.settled && !h.returned && h.until <= now {
 			h.returned, h.estimate, h.forgotten = true, h.amount, h.until+h.until-h.taken
 			ended++
-			if state, b := k.inner(now); state != nil && h.taken > k.void {
+			if state, b := k.inner(now); state != nil && !h.void {
 				next, n, _ := limit.Return(&h.l, state, now, h.back, h.amount, nil)
 				k.keep(now, &h.l, b, next)
 				h.amount -= n
@@ -104,6 +105,15 @@ func (k *holdKey) pass(now int64) (ended int) {
 		}
 	}
 	return ended
+}
+
+// reset forgets the state. What is held can be settled, and does not go back.
+func (k *holdKey) reset(now int64) {
+	k.kind, k.state, k.void = 0, nil, now
+	for _, h := range k.held {
+		h.void = true
+		h.back = min(h.back, now)
+	}
 }
 
 func (k *holdKey) take(now int64, l *limit.Limit, cost int64) (d limit.Decision) {
@@ -186,7 +196,7 @@ func (k *holdKey) settle(now int64, id string, actual int64, commit bool) (Settl
 		k.keep(now, &h.l, b, next)
 		s.Charged, s.Over = more, max(0, more-before.Remaining)
 	default:
-		if state != nil && !h.returned && h.taken > k.void && more < 0 {
+		if state != nil && !h.returned && !h.void && more < 0 {
 			next, n, err := limit.Return(&h.l, state, now, h.back, -more, nil)
 			if err != nil {
 				panic(err)
@@ -492,10 +502,9 @@ func (w *holdWalk) reset() {
 	if was := w.e.Reset(w.now, w.key); was != (w.k.live(w.now) != nil) {
 		w.Fatalf("%s: reset %t", w.where, was)
 	} else if was {
-		w.k.kind, w.k.state, w.k.void = 0, nil, w.now
+		w.k.reset(w.now)
 		w.counts["reset"]++
 	}
-	w.now++ // a take in the same nanosecond could count as before the reset or as after it
 }
 
 // restart replays the log into another engine.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 
 	"limitdb/limit"
@@ -82,5 +83,58 @@ func TestShortWayGivesBackFirst(t *testing.T) {
 	var s Settlement
 	if err := e.SettleAt(0, now, key, []byte("third"), 3, &s); err != nil || s.Charged != 3 || s.Decision.Remaining != 7 {
 		t.Errorf("the third was settled when it had gone back: %+v, %v", s, err)
+	}
+}
+
+// TestHoldsTakenWhenTheKeyIsReset checks that of holds taken at the time of a reset, those before it do not go back, and those after it do, however many are known.
+func TestHoldsTakenWhenTheKeyIsReset(t *testing.T) {
+	const now = int64(1.7e18)
+	l := parsed(t, "FIXED 1000/d")[0]
+	for _, known := range []int{1, 15, 16, 17, 100} {
+		for way := range 2 {
+			for _, returns := range []bool{false, true} {
+				e := New(Options{Shards: 1})
+				defer e.Close()
+				take := func(id int, cost int64) {
+					h := Hold{ID: strconv.AppendInt(nil, int64(id), 10), TTL: 1e9, Returns: returns}
+					var d limit.Decision
+					err := error(nil)
+					if way == 0 {
+						err = e.HoldAt(0, now, key(0), &l, cost, &h, &d)
+					} else {
+						_, err = e.TakeFor(now, key(0), &Request{Limit: l, Cost: cost, Hold: &h}, &d)
+					}
+					if err != nil || d.Limited {
+						t.Fatal(id, d, err)
+					}
+				}
+				gives := func(now int64, id int) int64 {
+					var s Settlement
+					if err := e.GiveUpAt(0, now, key(0), strconv.AppendInt(nil, int64(id), 10), &s); err != nil {
+						t.Fatal(id, err)
+					}
+					return -s.Charged
+				}
+				for id := range known {
+					take(id, 1)
+				}
+				e.Reset(now, key(0))
+				take(known, 5)
+				take(known+1, 3)
+				if got := gives(now, 0); got != 0 {
+					t.Errorf("%d known: one of before the reset gives %d back", known, got)
+				}
+				if got := gives(now, known); got != 5 {
+					t.Errorf("%d known: one of after the reset gives %d back, want 5", known, got)
+				}
+				want := int64(1000 - 3)
+				if returns {
+					want = 1000
+				}
+				if d, err := peek(e, now+1e9, key(0), &l, 0); err != nil || d.Remaining != want {
+					t.Errorf("%d known, returns %t: %d are left when their time is over, want %d", known, returns, d.Remaining, want)
+				}
+			}
+		}
 	}
 }

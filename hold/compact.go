@@ -143,7 +143,7 @@ func rewriteCompact(s Set, w *Edit, now int64, c *changes) bool {
 	if s.Valid() && !s.compact() && !isFew(s, now) { // known before anyone is told of what goes back
 		return false
 	}
-	n, expires, b := 0, int64(never), beginCompact(w, c.void)
+	n, expires, b := 0, int64(never), beginCompact(w, c.set())
 	add := func(e *Entry) bool {
 		over := e.Forgotten()
 		if over <= now {

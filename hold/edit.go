@@ -105,6 +105,8 @@ func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 		}
 		writeOne(w, e)
 		return nil
+	case e.Status <= Returning && e.Taken() <= s.Void():
+		return s.anew(w, now, e, seed)
 	case s.compact() && addCompact(s, w, now, e):
 		return nil
 	case !s.takes(e):
@@ -306,7 +308,8 @@ func (s Set) anew(w *Edit, now int64, e *Entry, seed uint64) error {
 	var full Full
 	err := s.Room(now, e, &full)
 	if err == nil {
-		s.rewrite(w, now, &changes{more: e, seed: seed, void: s.Void()})
+		void := s.Void()
+		s.rewrite(w, now, &changes{more: e, seed: seed, void: void, each: e.Status <= Returning && e.Taken() <= void})
 	}
 	return err
 }
@@ -364,7 +367,16 @@ type changes struct {
 	more *Entry         // comes at the end
 	back func(e *Entry) // is called for those that go back
 	void int64
+	each bool   // the void is noted in each entry that was taken by then: what comes was taken after it, at the same time
 	seed uint64 // of the index, if there is none yet
+}
+
+// set returns the void of the set.
+func (c *changes) set() int64 {
+	if c.each {
+		return never
+	}
+	return c.void
 }
 
 // seedOf returns the seed of the index, 0 without one.
@@ -380,6 +392,9 @@ func (c *changes) of(now int64, e *Entry) {
 	if c.back != nil && e.Status == Returning && e.Until <= now {
 		c.back(e)
 		e.Status = Returned
+	}
+	if c.each && e.Status <= Returning && e.Taken() <= c.void {
+		e.Back = min(e.Back, c.void) // nothing goes back that has come back
 	}
 }
 
@@ -414,12 +429,12 @@ func (s Set) rewrite(w *Edit, now int64, c *changes) {
 	binary.LittleEndian.PutUint32(n.s[headSize-4:], revisionOf(s)+1)
 	n.s[logAt] = byte(log)
 	binary.LittleEndian.PutUint32(n.s[roomAt:], uint32(room))
-	binary.LittleEndian.PutUint64(n.s[voidAt:], uint64(c.void))
+	binary.LittleEndian.PutUint64(n.s[voidAt:], uint64(c.set()))
 	binary.LittleEndian.PutUint64(n.s[seedAt:], c.seed)
 	if s.Valid() {
 		for from := s.walk(); from.nextKnown(now, &e); {
 			var raw []byte
-			if c.of(now, &e); c.back == nil {
+			if c.of(now, &e); c.back == nil && !c.each {
 				raw = s[e.at : e.at+from.size]
 			}
 			n.add(&e, raw)

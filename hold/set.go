@@ -27,7 +27,8 @@ import (
 // All numbers are little-endian. Count is how many entries there are, live at least how many
 // of them are. Queued is how many of the heap's places are in use, and room how many it has. A
 // place of the index or of the heap has the offset of an entry, or 0; the index is an open hash
-// table, and the top 6 bits of a place of it are of the hash. Void is a time: the key was reset then, so what was taken by then does not go back. An entry:
+// table, and the top 6 bits of a place of it are of the hash. Void is a time: the key was reset then, so what was taken by then does not go back. It ends
+// with a hold that is taken at that very time, after the reset: then it is the Back of those that were taken before. An entry:
 //
 //	0        1        2       10     16     24       32       33
 //	┌────────┬────────┬───────┬──────┬──────┬────────┬────────┬────┬───────┐

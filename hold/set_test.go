@@ -123,7 +123,7 @@ func testSeed() uint64 {
 func TestSetModel(t *testing.T) {
 	seed := testSeed()
 	var seen [statuses]int
-	wholes, edits, ends, briefs := 0, 0, 0, 0
+	wholes, edits, ends, briefs, afterReset := 0, 0, 0, 0, 0
 	for round := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, round))
 		ids := []int{1, 2, few - 1, few, few + 1, 28, 29, 56, 57, 300}[r.IntN(10)]
@@ -186,6 +186,15 @@ func TestSetModel(t *testing.T) {
 				if r.IntN(2) == 0 {
 					e.Place(&none)
 				}
+				if void := s.Void(); e.Status <= Returning && e.Taken() <= void { // after a reset at the same time
+					afterReset++
+					for id, old := range m {
+						if old.Status <= Returning && old.Taken() <= void {
+							old.Back = min(old.Back, void)
+							m[id] = old
+						}
+					}
+				}
 				if err := s.Add(&w, now, &e, r.Uint64()); err != nil {
 					t.Fatal(err)
 				}
@@ -214,8 +223,8 @@ func TestSetModel(t *testing.T) {
 			m.same(t, s, now)
 		}
 	}
-	if wholes < 1000 || edits < 1000 || ends < 1000 || min(briefs, seen[Kept], seen[Returning], seen[Committed], seen[Cancelled], seen[Once]) < 1000 {
-		t.Errorf("%d written anew, %d edits, %d ends, %d brief, %v", wholes, edits, ends, briefs, seen)
+	if wholes < 1000 || edits < 1000 || ends < 1000 || afterReset < 20 || min(briefs, seen[Kept], seen[Returning], seen[Committed], seen[Cancelled], seen[Once]) < 1000 {
+		t.Errorf("%d written anew, %d edits, %d ends, %d brief, %d after a reset, %v", wholes, edits, ends, briefs, afterReset, seen)
 	}
 }
 

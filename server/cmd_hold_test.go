@@ -113,6 +113,13 @@ func TestHoldsInSteps(t *testing.T) {
 		[2]string{"RL.TAKE a FIXED 10/h FIRST", "QUEUED"},
 		[2]string{"EXEC", "[[0 10 6 -1 3600000] [0 10 5 -1 3600000] [-3 0 10 9 3600000] [0 10 8 -1 3600000]]"},
 		[2]string{"RL.HOLDS b", `[["x" "held" 5 10000 "FIXED 10/h FIRST"]]`},
+		// What is held after a reset goes back, and what was held before it does not.
+		[2]string{"MULTI", "OK"},
+		[2]string{"RL.RESET b", "QUEUED"},
+		[2]string{"RL.HOLD b FIXED 10/h FIRST COST 7 TTL 10s ID y", "QUEUED"},
+		[2]string{"RL.CANCEL b ID x", "QUEUED"},
+		[2]string{"RL.CANCEL b ID y", "QUEUED"},
+		[2]string{"EXEC", "[1 [0 10 3 -1 3600000] 0 7]"},
 	)
 }
 
