@@ -161,7 +161,10 @@ func holdIn(s *shard, now int64, h uint64, key []byte, l *limit.Limit, cost int6
 	case d.Limited && l.Block > 0:
 		return errBehind
 	case d.Limited:
-		return s.commit(p.now, &p.key, p.key.Mark(l, cost, d), next, d)
+		if err = s.commit(p.now, &p.key, p.key.Mark(l, cost, d), next, d); err == table.ErrNoRoom { // of a denial that counts
+			return errBehind
+		}
+		return err
 	}
 	r.granted(&entry, p.now, cost, d)
 	entry.Place(&p.known)
@@ -263,6 +266,10 @@ func (p *couple) store(m table.Mark, next []byte, must, mustSet bool) error {
 	if s.short.edit.Whole == nil && p.beside.Boxed() && cap(p.set)-len(p.set) < s.short.edit.More() {
 		return errBehind
 	}
+	if s.changes != nil { // the last cut has both of before
+		s.payFirst(&p.key)
+		s.payFirst(&p.beside)
+	}
 	if w := s.short.edit.Whole; next != nil && table.Join(&p.key, &p.beside, len(next), len(w)) && table.Expires(m.Kind(), next) > p.now && (s.changes == nil || len(w) < longState) {
 		return p.storeBoth(m, next, w, must)
 	}
@@ -309,7 +316,6 @@ func (p *couple) storeBoth(m table.Mark, next []byte, set hold.Set, must bool) e
 	s, c := p.s, p.s.changes
 	var at, beside, end int // of the records
 	if c != nil {
-		s.payFirst(&p.beside)
 		at = c.set(m.Kind(), p.key.Key, next)
 		beside = c.set(limit.HOLDS, p.key.Key, set)
 		end = len(c.buf.Bytes)
@@ -329,9 +335,6 @@ func (p *couple) storeBoth(m table.Mark, next []byte, set hold.Set, must bool) e
 // storeSet stores the shard's edit of the set. It ignores the budget if must is set.
 func (p *couple) storeSet(must bool) (err error) {
 	s, w, m := p.s, &p.s.short.edit, table.Unknown(limit.HOLDS)
-	if s.changes != nil {
-		s.payFirst(&p.beside)
-	}
 	if w.Whole != nil {
 		return s.store(p.now, &p.beside, m, w.Whole, must)
 	}

@@ -332,3 +332,30 @@ func TestRefusedHoldTakesNothing(t *testing.T) {
 		t.Errorf("%d are taken, want 40", got)
 	}
 }
+
+// TestDenialsOfIDsWithoutMemory checks that a request with an id which is denied, and whose limit counts that, is answered as by a step when there is no room
+// for what is counted.
+func TestDenialsOfIDsWithoutMemory(t *testing.T) {
+	const now = int64(1.7e18)
+	for _, spec := range []string{"FIXED 3/h COUNTDENIED", "SLIDING 3/h COUNTDENIED", "SEGMENTED 3/h SEGMENTS 4 COUNTDENIED", "LOG 3/h COUNTDENIED"} {
+		e := New(Options{Shards: 1})
+		defer e.Close()
+		l := parsed(t, spec)[0]
+		var d, want limit.Decision
+		if err := e.HoldAt(0, now, key(0), &l, 3, &Hold{ID: []byte("first"), TTL: 1e9}, &d); err != nil || d.Limited {
+			t.Fatal(spec, err)
+		}
+		e.SetMaxMemory(1, NoEviction)
+		for i, h := range []*Hold{{ID: []byte("request"), TTL: 1e9}, {Once: &Once{ID: []byte("request"), For: 1e9}}} {
+			for _, k := range []int{0, 2 * i, 2*i + 2} { // one that is there, and new ones
+				r := Request{Limit: l, Cost: 4, Hold: h}
+				if _, err := e.TakeFor(now, key(100+k), &r, &want); err != nil || !want.Limited {
+					t.Fatalf("%s: %+v, %v in a step", spec, want, err)
+				}
+				if err := e.HoldAt(0, now, key(k), &l, 4, h, &d); err != nil || !d.Limited || k > 0 && d != want {
+					t.Errorf("%s: key %d: %+v, %v; want %+v", spec, k, d, err, want)
+				}
+			}
+		}
+	}
+}

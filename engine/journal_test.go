@@ -556,3 +556,89 @@ func TestCopyHasEveryKeyOnce(t *testing.T) {
 		t.Errorf("%d keys, want %d", len(got), len(want))
 	}
 }
+
+// A hold by the short way changes a key and what is beside it. The last cut has neither, also if it owes the key, whose state has become short since.
+func TestWhatIsOwedIsPaidBeforeAHold(t *testing.T) {
+	l := *logLimit(2000)
+	e := New(Options{Shards: 1})
+	defer e.Close()
+	e.StartJournal(0, new(journal.Gate), func() {})
+	now := int64(1e18)
+	for range 300 {
+		now += 1_000_001
+		if _, err := take(e, now, key(0), &l, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.Cut()
+	now += 2 * l.Period // what was taken counts no longer
+	if _, err := take(e, now, key(0), &l, 1); err != nil {
+		t.Fatal(err)
+	}
+	var d limit.Decision
+	if err := e.HoldAt(0, now, key(0), &l, 5, &Hold{ID: []byte("request"), TTL: 60e9}, &d); err != nil || d.Limited {
+		t.Fatal(d, err)
+	}
+	var log journal.Buffer
+	e.Drain(&log, math.MaxInt)
+	again := New(Options{})
+	defer again.Close()
+	if err := replay(again, now, log.Bytes); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := peek(again, now, key(0), &l, 0); err != nil || l.Max-d.Remaining != 1 {
+		t.Errorf("%d units are in the cut, want 1: %v", l.Max-d.Remaining, err)
+	}
+	drain(e, &log)
+	last := New(Options{})
+	defer last.Close()
+	if err := replay(last, now, log.Bytes); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := contents(last, now), contents(e, now); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("after the next cut %v, want %v", got, want)
+	}
+}
+
+// TestCopyOfASetThatMoves checks that a copy has what is beside a key, also if that was in a box when the segment was copied and is in the key's record, or in one
+// that the key has left, when its turn comes.
+func TestCopyOfASetThatMoves(t *testing.T) {
+	l := parsed(t, "GCRA 1000/h")[0]
+	for _, reset := range []bool{false, true} {
+		e := New(Options{Shards: 1})
+		defer e.Close()
+		e.StartJournal(0, new(journal.Gate), func() {})
+		now := int64(1.7e18)
+		hold := func(i int) {
+			var d limit.Decision
+			if err := e.HoldAt(0, now, key(0), &l, 1, &Hold{ID: fmt.Appendf(nil, "%0100d", i), TTL: 60e9}, &d); err != nil || d.Limited {
+				t.Fatal(i, d, err)
+			}
+		}
+		for i := range 100 {
+			hold(i)
+		}
+		var log journal.Buffer
+		boxes, _ := e.copySegment(now, 0, &log)
+		if len(boxes) != 1 {
+			t.Fatalf("%d boxes", len(boxes))
+		}
+		now += 120e9 // all are forgotten
+		hold(100)
+		if boxCount(e) > 0 {
+			t.Fatal("the set is still in a box")
+		}
+		if reset && !e.Reset(now, key(0)) {
+			t.Fatal("there was no key")
+		}
+		from := len(log.Bytes)
+		e.shardOf(boxes[0].Hash).copySpot(&boxes[0], &log)
+		r, _, err := journal.Parse(log.Bytes[from:])
+		if err == nil {
+			err = Sound(r.Kind, r.State)
+		}
+		if err != nil || limit.Kind(r.Kind) != limit.HOLDS || contents(e, now)["beside "+string(key(0))] != fmt.Sprintf("%v %x", limit.HOLDS, r.State) {
+			t.Errorf("reset %t: the copy has %+v, %v", reset, r, err)
+		}
+	}
+}

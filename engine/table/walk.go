@@ -45,7 +45,7 @@ func (t *Table) Copy(now int64, cursor uint64, set func(kind limit.Kind, key, st
 	g := t.lookup(cursor << placeShift)
 	g.each(func(r record) {
 		if r.isBoxed() {
-			boxes = append(boxes, Spot{Hash: t.hash(r), Key: append([]byte(nil), r.key()...)})
+			boxes = append(boxes, Spot{Hash: t.hash(r), Key: append([]byte(nil), r.key()...), Beside: r.kind() == limit.HOLDS})
 		} else if state := r.state(); r.kind() != limit.HOLDS || r.blen() == 0 {
 			if Expires(r.kind(), state) > now {
 				set(r.kind(), r.key(), state)
