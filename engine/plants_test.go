@@ -66,8 +66,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"key-evicted-for-its-own-hold", "table/beside.go", "			sp.r.pin(true)\n			_, err", "			sp.r.pin(false)\n			_, err", "TestKeyIsNotEvictedForItsOwn"},
 		{"owed-key-not-paid-before-a-hold", "holdat.go", "		s.payFirst(&p.key)\n", "", "TestWhatIsOwedIsPaidBeforeAHold"},
 		{"denial-refused-by-the-short-way", "holdat.go", "err == table.ErrNoRoom { // of a denial that counts", "err == errBehind {", "TestDenialsOfIDsWithoutMemory"},
-		{"set-not-copied-when-it-has-moved", "table/walk.go", ", Beside: r.kind() == limit.HOLDS})", "})", "TestCopyOfASetThatMoves"},
-		{"hold-of-after-a-reset-void", "../hold/edit.go", "	case e.Status <= Returning && e.Taken() <= s.Void():\n		return s.anew(w, now, e, seed)\n", "", "TestHoldsTakenWhenTheKeyIsReset"},
+		{"set-not-copied-when-it-has-moved", "table/walk.go", ", Beside: r.kind() == limit.HOLDS})", "})", "./TestCopyOfASetThatMoves"},
+		{"hold-of-after-a-reset-void", "../hold/edit.go", "	case e.Status <= Returning && e.Taken() <= s.Void():\n		return s.anew(w, now, e, seed)\n", "", "./TestHoldsTakenWhenTheKeyIsReset"},
 		{"set-lost-with-its-key", "table/table.go", "		leave(t, sp)\n		return\n", "		t.drop(sp)\n", "TestBeside"},
 	})
 }
