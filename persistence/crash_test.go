@@ -483,7 +483,9 @@ func TestCrashesLoseNothingWhenThePolicyChanges(t *testing.T) {
 // afterwards is not lost.
 //
 //test:norace
-func TestCrashesLoseNothingWhenTheLogIsSwitched(t *testing.T) { crashes(t, Always, "policy and log", 600) }
+func TestCrashesLoseNothingWhenTheLogIsSwitched(t *testing.T) {
+	crashes(t, Always, "policy and log", 600)
+}
 
 func crashes(t *testing.T, policy Policy, changes string, short int) {
 	replied, aheads, switches := 0, 0, 0
