@@ -29,6 +29,7 @@ type compactor struct {
 	// mu guards what was logged since the last snapshot began.
 	mu             sync.Mutex
 	bytes, entries uint64
+	bad            bool // the newest snapshot is damaged
 }
 
 func newCompactor(o *Options, life *lifetime) *compactor {
@@ -54,7 +55,7 @@ func (o *Options) snapshotAfter() int64 {
 func (c *compactor) snapshot() error {
 	c.mu.Lock()
 	bytes, entries := c.bytes, c.entries
-	c.bytes, c.entries = 0, 0
+	c.bytes, c.entries, c.bad = 0, 0, false
 	c.mu.Unlock()
 	if entries > 0 {
 		// Raft counts entries; ours are large or small.
@@ -82,8 +83,18 @@ func (c *compactor) grew(bytes int) {
 	}
 }
 
-// due reports whether the log has grown enough for a snapshot. The lock is held.
-func (c *compactor) due() bool { return int64(c.bytes) >= c.after }
+// due reports whether the log has grown enough for a snapshot, or the newest one is damaged. The lock is held.
+func (c *compactor) due() bool { return int64(c.bytes) >= c.after || c.bad }
+
+// damaged has the node make a new snapshot in place of a damaged one, that with a last entry. Raft sends the new one next. If none can be made now,
+// Raft's next attempt finds the damage again.
+func (c *compactor) damaged(last uint64, err error) {
+	c.log.Error("a snapshot on the disk is damaged: it is not sent, and the node makes a new one", "last", last, "err", err)
+	c.mu.Lock()
+	c.bad = true
+	c.mu.Unlock()
+	signal(c.grown)
+}
 
 // run makes snapshots until the node stops.
 func (c *compactor) run() {

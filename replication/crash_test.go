@@ -90,7 +90,7 @@ func (c *crashed) compare() error {
 			return err
 		}
 		b, err := io.ReadAll(from)
-		if want := stateUpTo(covered); string(b) != want || err != nil {
+		if want := stateUpTo(c.t, covered); string(b) != want || err != nil {
 			return fmt.Errorf("the snapshot up to %d has %d bytes, not %d: %v", covered, len(b), len(want), err)
 		}
 	}
@@ -112,7 +112,9 @@ func (c *crashed) compare() error {
 	return nil
 }
 
-func stateUpTo(index uint64) string { return strings.Repeat(fmt.Sprint(index, " "), int(index%50)*100) }
+func stateUpTo(t testing.TB, index uint64) string {
+	return string(encodedSnapshot(t, &fence{epoch: id{1, 2}, format: Format}, map[string]string{"key": strings.Repeat(fmt.Sprint(index, " "), int(index%50)*100)}))
+}
 
 // step does something that Raft does.
 func (c *crashed) step() error {
@@ -166,7 +168,7 @@ func (c *crashed) snapshot(index uint64) error {
 	if err != nil {
 		return err
 	}
-	for state := stateUpTo(index); len(state) > 0 && err == nil; {
+	for state := stateUpTo(c.t, index); len(state) > 0 && err == nil; {
 		n := min(len(state), 1+c.rng.IntN(2000))
 		_, err = sink.Write([]byte(state[:n]))
 		state = state[n:]

@@ -87,7 +87,7 @@ func start(o Options, p parts) (*Node, error) {
 		return nil, err
 	}
 	if p.wire != nil {
-		p.wire.Stop = n.life.stop
+		p.wire.Stop, p.wire.Sends = n.life.stop, checkedBy(n.compact.damaged)
 	}
 	if err := n.startRaft(); err != nil {
 		return nil, err

@@ -198,11 +198,7 @@ func TestDiscardConflicting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sink, err := snapshots.Create(1, 200, 3, raft.Configuration{}, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := sink.Close(); err != nil {
+		if err := publish(snapshots, 200, 3, encodedSnapshot(t, &fence{}, nil)); err != nil {
 			t.Fatal(err)
 		}
 		store := raft.NewInmemStore()

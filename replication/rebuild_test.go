@@ -25,16 +25,10 @@ func (c *cleared) Clear() error {
 	return c.list.Clear()
 }
 
-// publish publishes a snapshot with one state.
-func publish(t *testing.T, s *snapshotStore, index uint64, state string) {
-	sink, err := s.Create(1, index, 1, raft.Configuration{}, 1, nil)
-	if err == nil {
-		_, err = sink.Write(encodedSnapshot(t, &fence{epoch: id{1, 2}, format: Format}, map[string]string{"key": state}))
-	}
-	if err == nil {
-		err = sink.Close()
-	}
-	if err != nil {
+// publishState publishes a snapshot with one state.
+func publishState(t *testing.T, s *snapshotStore, index uint64, state string) {
+	t.Helper()
+	if err := publish(s, index, 1, encodedSnapshot(t, &fence{epoch: id{1, 2}, format: Format}, map[string]string{"key": state})); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -53,10 +47,10 @@ func TestSnapshotDuringARebuilding(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		publish(t, s, 2, "old")
+		publishState(t, s, 2, "old")
 		table := &cleared{list: &list{states: map[string]string{}}}
 		table.first = func() {
-			publish(t, s, index, "new")
+			publishState(t, s, index, "new")
 			if err := store.DeleteRange(1, index); err != nil {
 				t.Fatal(err)
 			}
@@ -93,9 +87,9 @@ func TestSnapshotGoesWhileListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish(t, s, 1, "first")
-	publish(t, s, 2, "second")
-	fsys.then = func() { publish(t, s, 3, "third") }
+	publishState(t, s, 1, "first")
+	publishState(t, s, 2, "second")
+	fsys.then = func() { publishState(t, s, 3, "third") }
 	all, err := s.List()
 	if err != nil || len(all) == 0 || all[0].Index != 2 {
 		t.Errorf("%d snapshots, %v", len(all), err)
@@ -113,14 +107,14 @@ func TestOrderOfSnapshots(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		publish(t, s, 5, fmt.Sprint(i))
+		publishState(t, s, 5, fmt.Sprint(i))
 		table := &list{states: map[string]string{}}
 		r := replayer{table: table, snapshots: s}
 		if _, err := r.loadNewest(&machine{}); err != nil || table.states["key"] != fmt.Sprint(i) {
 			t.Errorf("snapshot %d: %v, the newest is %q", i, err, table.states["key"])
 		}
 	}
-	publish(t, s, 4, "older")
+	publishState(t, s, 4, "older")
 	if newest, err := s.newest(); err != nil || newest.Index != 5 {
 		t.Errorf("%v, %v", newest, err)
 	}
@@ -147,10 +141,10 @@ func TestSnapshotsPublishedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish(t, s, 1, "first")
-	publish(t, s, 2, "second")
-	fsys.first = func() { publish(t, s, 9, "sent") }
-	publish(t, s, 3, "made")
+	publishState(t, s, 1, "first")
+	publishState(t, s, 2, "second")
+	fsys.first = func() { publishState(t, s, 9, "sent") }
+	publishState(t, s, 3, "made")
 	all, err := s.List()
 	if err != nil || len(all) != 2 || all[0].Index != 9 || all[1].Index != 3 {
 		t.Errorf("%d snapshots, %v", len(all), err)

@@ -135,6 +135,114 @@ func readBlock(r io.Reader, b []byte) (kind uint32, block []byte, err error) {
 	return binary.LittleEndian.Uint32(b[4:]), b, nil
 }
 
+// A blockCheck checks a snapshot that passes in pieces, and keeps none of them: the sums of its blocks, their format, and that they go from a fence to an
+// end. It counts no records: in blocks whose sums are right, they are those that were written.
+type blockCheck struct {
+	head   [blockHead]byte // of the block that is passing
+	got    int             // how many bytes of the head have passed
+	left   int             // how many bytes of the payload have not passed
+	sum    uint32          // of what has passed of the block
+	at     int64           // where the block begins
+	format uint32          // of the blocks before, 0 before the first
+	ended  bool
+}
+
+// Write checks the next piece. The errors are errSnapshot and ErrNewer.
+func (c *blockCheck) Write(b []byte) (int, error) {
+	all := len(b)
+	for len(b) > 0 {
+		if c.got < blockHead {
+			n := copy(c.head[c.got:], b)
+			b = b[n:]
+			if c.got += n; c.got < blockHead {
+				break
+			}
+			if err := c.begin(); err != nil {
+				return 0, err
+			}
+		}
+		n := min(c.left, len(b))
+		c.sum = disk.Sum(c.sum, b[:n])
+		b = b[n:]
+		if c.left -= n; c.left > 0 {
+			break
+		}
+		if c.sum != binary.LittleEndian.Uint32(c.head[12:]) {
+			return 0, c.damaged("has another sum")
+		}
+		c.at += blockHead + int64(binary.LittleEndian.Uint32(c.head[8:]))
+		c.got = 0
+	}
+	return all, nil
+}
+
+// begin checks the head of a block.
+func (c *blockCheck) begin() error {
+	kind := binary.LittleEndian.Uint32(c.head[4:])
+	length := binary.LittleEndian.Uint32(c.head[8:])
+	format := kind >> 8
+	kind &= 0xff
+	switch {
+	case c.ended:
+		return c.damaged("is behind the end")
+	case binary.LittleEndian.Uint32(c.head[:]) != blockMagic || length > maxBlock:
+		return c.damaged("is none")
+	case format > Format:
+		return fmt.Errorf("%w: a snapshot of format %d", ErrNewer, format)
+	case format == 0 || c.format != 0 && format != c.format:
+		return c.damaged("has another format")
+	case (c.format == 0) != (kind == blockFence) || kind < blockFence || kind > blockEnd || kind == blockEnd && length != 16:
+		return c.damaged("is not what belongs there")
+	}
+	c.format, c.ended = format, kind == blockEnd
+	c.left, c.sum = int(length), disk.Sum(0, c.head[:12])
+	return nil
+}
+
+// whole returns an error unless all of a snapshot has passed.
+func (c *blockCheck) whole() error {
+	if !c.ended || c.got > 0 {
+		return c.damaged("is cut off")
+	}
+	return nil
+}
+
+func (c *blockCheck) damaged(how string) error {
+	return fmt.Errorf("%w: the block at byte %d %s", errSnapshot, c.at, how)
+}
+
+// A checkedReader reads a snapshot and checks it meanwhile. It returns nothing of the piece in which it finds damage, so nobody gets all of such a snapshot.
+type checkedReader struct {
+	from    io.Reader
+	left    int64 // how many bytes come
+	check   blockCheck
+	damaged func(error) // called for a snapshot that is damaged, or cannot be read
+}
+
+// checkedBy returns what checks a snapshot with a last entry and a size that is sent, and tells damaged.
+func checkedBy(damaged func(last uint64, err error)) func(last uint64, size int64, data io.Reader) io.Reader {
+	return func(last uint64, size int64, data io.Reader) io.Reader {
+		return &checkedReader{from: data, left: size, damaged: func(err error) { damaged(last, err) }}
+	}
+}
+
+// Read reads a piece.
+func (c *checkedReader) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	_, wrong := c.check.Write(b[:n])
+	if c.left -= int64(n); wrong == nil && (c.left <= 0 || errors.Is(err, io.EOF)) {
+		wrong = c.check.whole()
+	}
+	if wrong == nil && !errors.Is(err, io.EOF) {
+		wrong = err
+	}
+	if wrong != nil {
+		c.damaged(wrong)
+		return 0, wrong
+	}
+	return n, err
+}
+
 func countRecords(b []byte) (n uint64, err error) {
 	for ; len(b) > 0 && err == nil; n++ {
 		_, b, err = journal.Parse(b)

@@ -3,15 +3,20 @@ package replication
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/hashicorp/raft"
 
 	"limitdb/internal/disk"
+	"limitdb/internal/disk/disktest"
 	"limitdb/internal/journal"
 )
 
@@ -56,6 +61,119 @@ func TestSnapshotsRoundTrip(t *testing.T) {
 	}
 }
 
+// publish publishes a snapshot with a last entry, as one that a leader sends.
+func publish(s *snapshotStore, index, term uint64, b []byte) error {
+	sink, err := s.Create(raft.SnapshotVersionMax, index, term, raft.Configuration{}, 1, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(sink, bytes.NewReader(b)); err != nil {
+		return errors.Join(err, sink.Cancel())
+	}
+	return sink.Close()
+}
+
+// A snapshot that is damaged is never published, in whatever pieces it arrives, and never read to its end to be sent.
+func TestDamagedSnapshotsAreRefused(t *testing.T) {
+	s, err := openSnapshots(disktest.New("/snapshots"), "/snapshots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fence{epoch: id{1, 2}, term: 3, sequence: 4, clock: 5, address: "a:1", format: Format}
+	whole := encodedSnapshot(t, &f, map[string]string{"a": "1", "b": "2"})
+	damaged := map[string][]byte{
+		"empty": {}, "with a byte behind": append(bytes.Clone(whole), 0), "twice": append(bytes.Clone(whole), whole...),
+		"without its fence": whole[blockHead+len(f.appendTo(nil)):],
+		"of a newer format": encodedSnapshot(t, &fence{format: Format + 1}, nil),
+	}
+	for at := range whole {
+		damaged[fmt.Sprintf("of %d bytes", at)] = whole[:at]
+		b := bytes.Clone(whole)
+		b[at] ^= 1 << (at % 8)
+		damaged[fmt.Sprintf("with byte %d damaged", at)] = b
+	}
+	for name, b := range damaged {
+		if err := publish(s, 1, 1, b); !errors.Is(err, errSnapshot) && !errors.Is(err, ErrNewer) {
+			t.Errorf("one %s: %v", name, err)
+		}
+		for _, pieces := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader, iotest.DataErrReader} {
+			var found error
+			r := &checkedReader{from: pieces(bytes.NewReader(b)), left: int64(len(whole)), damaged: func(err error) { found = err }}
+			sent, err := io.ReadAll(r)
+			if err == nil || found == nil || len(b) == len(whole) && len(sent) == len(whole) {
+				t.Errorf("one %s: %d bytes are sent, %v, %v", name, len(sent), err, found)
+			}
+		}
+	}
+	if names, err := s.fs.Dirs(s.dir); err != nil || len(names) > 0 {
+		t.Errorf("there are %q, %v", names, err)
+	}
+	r := &checkedReader{from: iotest.OneByteReader(bytes.NewReader(whole)), left: int64(len(whole)), damaged: func(err error) { t.Error(err) }}
+	if b, err := io.ReadAll(r); !bytes.Equal(b, whole) || err != nil {
+		t.Errorf("the whole one: %d bytes, %v", len(b), err)
+	}
+	if err := publish(s, 1, 1, whole); err != nil {
+		t.Error(err)
+	}
+}
+
+// A leader whose snapshot is damaged on its disk says so, makes a new one, and sends that.
+func TestLeaderWithADamagedSnapshot(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	addresses := [2]string{freeAddress(t), freeAddress(t)}
+	tables := [2]*list{{states: map[string]string{}}, {states: map[string]string{}}}
+	var logged bytes.Buffer
+	o := realOptions(t, "a", tables[0])
+	o.TrailingBytes, o.Log = 1, slog.New(slog.NewTextHandler(&logged, nil))
+	a, err := openAt(o, Disk{Dir: filepath.Join(dir, "a"), Bootstrap: true}, addresses[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Close() }()
+	until(t, "a leader", func() bool { return a.Turn() != 0 })
+	for i := range trailingLeast + 10 {
+		if !tables[0].decide(fmt.Sprint(i), "k") {
+			t.Fatal("it does not decide")
+		}
+		done := make(chan error, 1)
+		a.Wait(a.Turn(), func(err error) { done <- err })
+		a.Kick()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	newest, err := a.parts.snapshots.newest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "a", snapshotsDir, newest.ID, stateFile)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 4
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n, err := openAt(realOptions(t, "b", tables[1]), Disk{Dir: filepath.Join(dir, "b")}, addresses[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Close() }()
+	add(t, a, "b", addresses[1])
+	until(t, "both have one state", func() bool { return maps.Equal(tables[0].snapshot(), tables[1].snapshot()) })
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := logged.String(); !strings.Contains(got, "a snapshot on the disk is damaged") {
+		t.Errorf("the leader says %s", got)
+	}
+}
+
 func FuzzSnapshot(f *testing.F) {
 	whole := fence{epoch: id{1, 2}, address: "a:1"}
 	f.Add(encodedSnapshot(f, &whole, map[string]string{"a": "1"}))
@@ -71,12 +189,13 @@ func TestSnapshotStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write := func(index, term uint64, text string) raft.SnapshotSink {
+	whole := encodedSnapshot(t, &fence{}, map[string]string{"a": "1"})
+	write := func(index, term uint64, b []byte) raft.SnapshotSink {
 		k, err := s.Create(1, index, term, raft.Configuration{}, index, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(k, text); err != nil {
+		if _, err := k.Write(b); err != nil {
 			t.Fatal(err)
 		}
 		return k
@@ -91,12 +210,12 @@ func TestSnapshotStore(t *testing.T) {
 		}
 		return ids
 	}
-	unfinished := write(9, 1, "unfinished")
+	unfinished := write(9, 1, whole)
 	if got := list(); len(got) != 0 {
 		t.Errorf("an unfinished snapshot is listed: %v", got)
 	}
 	for i := range uint64(3) {
-		if err := write(7+i, 1, "text").Close(); err != nil {
+		if err := write(7+i, 1, whole).Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,13 +228,13 @@ func TestSnapshotStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = r.Close() }()
-	if b, err := io.ReadAll(r); string(b) != "text" || err != nil || m.Size != 4 {
+	if b, err := io.ReadAll(r); !bytes.Equal(b, whole) || err != nil || m.Size != int64(len(whole)) {
 		t.Errorf("%q, %v, %+v", b, err, m)
 	}
 	if err := unfinished.Cancel(); err != nil {
 		t.Error(err)
 	}
-	_ = write(10, 1, "left behind by a crash")
+	_ = write(10, 1, whole[:20]) // left behind by a crash
 	if s, err = openSnapshots(disk.OS{}, dir); err != nil {
 		t.Fatal(err)
 	}

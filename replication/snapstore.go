@@ -215,13 +215,21 @@ type sink struct {
 	tmp  string
 	meta raft.SnapshotMeta
 	done bool
+	// check sees what is written: another node may send a snapshot that is damaged on its disk. A node that loads such a one stops.
+	check blockCheck
 }
 
 func (k *sink) ID() string { return k.meta.ID }
 
-func (k *sink) Write(b []byte) (int, error) { return k.f.Write(b) }
+// Write writes a piece of the snapshot. It returns errSnapshot for one that is damaged.
+func (k *sink) Write(b []byte) (int, error) {
+	if _, err := k.check.Write(b); err != nil {
+		return 0, err
+	}
+	return k.f.Write(b)
+}
 
-// Close publishes the snapshot. The snapshot is durable when Close returns nil.
+// Close publishes the snapshot, which is durable when Close returns nil. It returns errSnapshot, and publishes none, unless the snapshot is whole.
 func (k *sink) Close() error {
 	if k.done {
 		return nil
@@ -234,6 +242,9 @@ func (k *sink) Close() error {
 }
 
 func (k *sink) publish() error {
+	if err := k.check.whole(); err != nil {
+		return err
+	}
 	if err := k.f.Sync(); err != nil {
 		return err
 	}

@@ -39,11 +39,7 @@ func TestEntriesOfALaterTermThanTheMessage(t *testing.T) {
 			return p.logs.StoreLogs([]*raft.Log{{Index: 1, Term: 1}, {Index: 2, Term: 2}})
 		},
 		"a snapshot": func(p parts) error {
-			sink, err := p.snapshots.Create(raft.SnapshotVersionMax, 2, 2, raft.Configuration{}, 1, nil)
-			if err == nil {
-				err = sink.Close()
-			}
-			return err
+			return publish(p.snapshots, 2, 2, encodedSnapshot(t, &fence{}, nil))
 		},
 	} {
 		dir := volatileDir(t)

@@ -21,6 +21,9 @@ const (
 // InstallSnapshot sends a snapshot at no more than snapshotRate.
 func (w *Transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	w.Layer.expects(id, to)
+	if w.Sends != nil {
+		data = w.Sends(args.LastLogIndex, args.Size, data)
+	}
 	return w.NetworkTransport.InstallSnapshot(id, to, args, resp, &throttled{from: data, rate: snapshotRate})
 }
 
