@@ -108,12 +108,16 @@ func (s *segments) enlarge(g *segment, keys, size int, must bool) (bool, error) 
 		}
 	}
 	need := needs(g.n+keys, g.live()+size)
-	if g.n >= 2 && s.splittable(g) && (g.n >= s.maxKeys(g) || need > spanSize) {
+	full := need > spanSize || g.n >= s.maxKeys(g)
+	// A span without much garbage would have to be rewritten again soon.
+	if g.n >= 2 && (full || g.top+size > spanSize && g.garbage <= g.live()/4) && s.splittable(g) {
 		// Each half may need another page, and the directory may double.
-		if !must && a.budget.over(2*a.page+segmentBytes+pointerBytes*len(s.dir.Load().segs)) {
+		if must || !a.budget.over(2*a.page+segmentBytes+pointerBytes*len(s.dir.Load().segs)) {
+			return true, s.split(g)
+		}
+		if full {
 			return false, nil
 		}
-		return true, s.split(g)
 	}
 	if need > spanSize {
 		return false, ErrOOM

@@ -58,8 +58,10 @@ func (b *Batch) Fetch() {
 	b.n = 0
 }
 
-// fetchBeside prefetches what is behind the first lines of the records: as much as one with a few ids of a key has.
+// fetchBeside prefetches what is behind the first lines of the records, as much as one with a few ids of a key has, and where a record goes
+// that grows.
 func (b *Batch) fetchBeside() {
+	prefetchEnds(&b.segs, b.n)
 	for i, p := range b.ends[:b.n] {
 		if p != nil {
 			prefetchBehind(b.lines[i])

@@ -11,3 +11,9 @@ func prefetch(at *[BatchSize]unsafe.Pointer, n int)
 //
 //go:noescape
 func prefetchBehind(p unsafe.Pointer)
+
+// prefetchEnds asks for three cache lines behind the last record of each of the first n segments, and waits for none.
+// The segments may be changing.
+//
+//go:noescape
+func prefetchEnds(of *[BatchSize]*segment, n int)

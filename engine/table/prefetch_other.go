@@ -19,3 +19,6 @@ func prefetch(at *[BatchSize]unsafe.Pointer, n int) {
 
 // prefetchBehind does nothing: what is there may not be the table's.
 func prefetchBehind(unsafe.Pointer) {}
+
+// prefetchEnds does nothing, for the same reason.
+func prefetchEnds(*[BatchSize]*segment, int) {}

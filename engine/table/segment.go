@@ -173,7 +173,6 @@ func (g *segment) move(s slot, size int) unsafe.Pointer {
 	p := g.at(uint32(g.top))
 	*s = *s&^offsetMask | uint32(g.top)
 	g.top += size
-	prefetchBehind(g.at(uint32(min(g.top, spanSize-1)))) // where the next one goes
 	return p
 }
 

@@ -352,3 +352,25 @@ func TestLinesAreStretches(t *testing.T) {
 		}
 	})
 }
+
+// TestNearlyFullSpan lengthens the states of keys until they need more than a span. Their segment is split before that, and not written anew
+// again and again for the little garbage that has come together since.
+func TestNearlyFullSpan(t *testing.T) {
+	m := newTableModel(9)
+	const keys = 600
+	rewritten, before := 0, m.t.lookup(0)
+	for n := 150; n <= 240; n += 5 { // 600 × 240 bytes are more than a span
+		for i := range keys {
+			if err := m.put(start, key(i), stateOf(start+3600*second, n, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if g := m.t.lookup(0); g != before {
+				rewritten, before = rewritten+1, g
+			}
+		}
+		m.check()
+	}
+	if m.t.lookup(0).depth == 0 || rewritten > 45 {
+		t.Errorf("the first segment has been replaced %d times, and its depth is %d", rewritten, m.t.lookup(0).depth)
+	}
+}
