@@ -219,21 +219,52 @@ func (s *directory) remove(id string) error {
 	case !s.begun():
 		return errNotBegun
 	}
-	s.near.survey() // a node that has just ended must not count as one that answers
+	long := s.near.silent()[id] // it was so before the survey, which may last longer than a node is silent for
+	s.near.survey()             // a node that has just ended must not count as one that answers
 	silent := s.near.silent()
 	s.near.mu.Lock()
 	for _, n := range s.near.at {
 		silent[n.id] = silent[n.id] || !n.there
 	}
 	s.near.mu.Unlock()
-	if !silent[id] && s.holds(id) {
-		return fmt.Errorf("node %s answers and has replicas or votes: drain it first with RAFT DRAIN %s", id, id)
+	if !long || !silent[id] {
+		if err := s.drained(id); err != nil {
+			return err
+		}
 	}
 	r, err := groups.Removable(s.current(), groups.Facts{Silent: silent}, id, s.voters)
 	if err != nil {
 		return err
 	}
 	return s.change(r)
+}
+
+// drained returns an error for a node that has not been silent for long, and may have a replica of a group with keys, or a vote in group 0. A node may be too slow to say
+// what it has.
+func (s *directory) drained(id string) error {
+	s.near.mu.Lock()
+	var is neighbour
+	if n := s.near.at[id]; n != nil {
+		is = neighbour{there: n.there, bare: n.bare, down: n.down}
+	}
+	s.near.mu.Unlock()
+	switch {
+	case is.there && !is.bare && s.holds(id):
+		return fmt.Errorf("node %s answers and has replicas or votes: drain it first with RAFT DRAIN %s", id, id)
+	case is.there && !is.bare, is.down, !s.holds(id) && !s.placed(id):
+		return nil
+	}
+	return withKind{fmt.Errorf("node %s has not said yet which replicas it has: drain it first with RAFT DRAIN %s, or stop it, and ask again in %v", id, id, silence), server.ErrNotYet}
+}
+
+// placed reports whether a group with keys is to have a replica on a node, or may still have one there, as the directory or the group's leader says.
+func (s *directory) placed(id string) bool {
+	for g, place := range s.current().Places {
+		if g > 0 && (place.Has(id) || slices.Contains(place.Leaving, id) || slices.Contains(s.voters(g), id)) {
+			return true
+		}
+	}
+	return false
 }
 
 // holds reports whether a node has a replica of a group with keys, or votes in group 0.

@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"limitdb/replication"
@@ -37,6 +39,8 @@ type neighbour struct {
 	said  nodeState // its last answer
 	heard int64     // Elapsed when that came, 0 for never
 	there bool      // it has answered the last question
+	bare  bool      // its last answer does not say which groups it has
+	down  bool      // nothing listened at its address when it was asked last
 }
 
 // neighbour returns another node. If its address has changed, its lines are new.
@@ -112,7 +116,8 @@ func (s *neighbours) survey() {
 func (s *neighbours) ask(n *neighbour) {
 	a, err := n.look.ask(&question{State: &struct{}{}}, askTime)
 	state := a.State
-	if err != nil || state == nil {
+	bare := err != nil || state == nil
+	if bare {
 		if node := s.home().node.Load(); node != nil {
 			var h peers.Hello
 			if _, h, err = node.Call(peers.CallAsk, n.address, n.id); err == nil {
@@ -122,8 +127,9 @@ func (s *neighbours) ask(n *neighbour) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n.there = err == nil && state != nil; n.there {
-		n.said, n.heard = *state, max(s.p.clock.Elapsed(), 1)
+	n.there, n.down = err == nil && state != nil, errors.Is(err, syscall.ECONNREFUSED)
+	if n.there {
+		n.said, n.bare, n.heard = *state, bare, max(s.p.clock.Elapsed(), 1)
 	}
 }
 

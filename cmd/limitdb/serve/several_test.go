@@ -18,6 +18,7 @@ import (
 	"limitdb/groups"
 	"limitdb/internal/clock"
 	"limitdb/replication"
+	"limitdb/replication/peers"
 	"limitdb/server"
 )
 
@@ -403,6 +404,89 @@ func TestTablesOfGroupsAreLeftAlone(t *testing.T) {
 	for i, o := range s.forServer() {
 		if o.Engine == s.replicas[i].states.Load() {
 			t.Errorf("group %d: the server begins with the replica's table", i)
+		}
+	}
+}
+
+// A node that answers, but does not say which groups it has, or that has just fallen silent, is not taken for one without replicas.
+func TestRemovalOfANodeThatDoesNotSayWhatItHas(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 2)
+	s.placing.beginDirectory()
+	bare, err := peers.Listen(freeAddress(t), nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := bare.Layer(0)
+	l.Self = func() peers.Hello {
+		return peers.Hello{From: peers.ServerID("b", "1"), Cluster: s.home().node.Load().Says().Cluster, Client: "127.0.0.1:2", Reads: replication.Format, Writes: replication.Format}
+	}
+	l.Serve() // it says who it is, and no more
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for c, err := deaf.Accept(); err == nil; c, err = deaf.Accept() {
+			_ = c.Close()
+		}
+	}()
+	defer func() {
+		if err := errors.Join(l.Close(), bare.Close(), deaf.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, c := range []struct {
+		what, address string
+		placed        bool // group 1 is to have a replica there
+		silent        bool // for long
+		refused       bool
+	}{
+		{"one that says only who it is", bare.Address(), true, false, true},
+		{"the same, of which no group is to have a replica", bare.Address(), false, false, false},
+		{"one that does not answer", deaf.Addr().String(), true, false, true},
+		{"the same, of which no group is to have a replica", deaf.Addr().String(), false, false, false},
+		{"one that is silent", deaf.Addr().String(), true, true, false},
+		{"one that has ended", freeAddress(t), true, false, false},
+	} {
+		s.near.mu.Lock()
+		delete(s.near.at, "b")
+		s.near.mu.Unlock()
+		if err := s.dir.change(groups.SetNode{Node: groups.Node{ID: "b", Client: "127.0.0.1:2", Raft: c.address, Weight: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		place := func(ids ...string) {
+			t.Helper()
+			next := groups.SetPlace{Group: 1, Nodes: ids, Leader: "a", Version: s.dir.current().Places[1].Version + 1}
+			if err := s.dir.change(next); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.placed {
+			place("a", "b")
+		}
+		n := s.near.neighbour("b", c.address)
+		s.near.mu.Lock()
+		if n.said = (nodeState{}); !c.silent {
+			n.heard = max(1, s.p.clock.Elapsed())
+		}
+		s.near.mu.Unlock()
+		err := raftError(s.dir.remove("b"))
+		if _, is := s.dir.current().Node("b"); is != c.refused || errors.Is(err, server.ErrNotYet) != c.refused || !c.refused && err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if c.refused && !strings.Contains(err.Error(), "drain it first with RAFT DRAIN b, or stop it") {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if c.refused {
+			r, err := groups.Removable(s.dir.current(), groups.Facts{}, "b", s.dir.voters)
+			if err := errors.Join(err, s.dir.change(r)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		place("a")
+		if err := s.dir.arrived(1, s.dir.current().Places[1].Version); err != nil { // the group has been there
+			t.Fatal(err)
 		}
 	}
 }
