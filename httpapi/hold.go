@@ -81,15 +81,17 @@ func (q *heldRequest) read(body []byte, more map[string]field) error {
 // costAndFields are the fields of the body that say what a request costs.
 func (q *heldRequest) costAndFields() map[string]field {
 	return map[string]field{
-		"cost": func(o *object, name string) (err error) { q.cost, err = o.integer(name); q.given = true; return err },
-		"fields": func(o *object, _ string) (err error) {
-			q.fields, err = o.texts("field")
-			if q.fields == nil {
-				q.fields = []string{}
-			}
-			return err
-		},
+		"cost":   func(o *object, name string) (err error) { q.cost, err = o.integer(name); q.given = true; return err },
+		"fields": q.readFields,
 	}
+}
+
+// readFields reads the fields of a namespace.
+func (q *heldRequest) readFields(o *object, _ string) (err error) {
+	if q.fields, err = o.texts("field"); q.fields == nil {
+		q.fields = []string{} // which tells {} from nothing
+	}
+	return err
 }
 
 // hold takes an estimate, and remembers it.
@@ -146,7 +148,7 @@ func (a *api) commit(ctx context.Context, body []byte) (any, error) {
 // cancel gives a hold back.
 func (a *api) cancel(ctx context.Context, body []byte) (any, error) {
 	var q heldRequest
-	if err := q.read(body, nil); err != nil {
+	if err := q.read(body, map[string]field{"fields": q.readFields}); err != nil { // with shard_by, the hold is found by one
 		return nil, err
 	}
 	if q.namespace == "" {

@@ -39,6 +39,7 @@ func TestHolds(t *testing.T) {
 			`{"charged":150,"over":50,"limit":1000,"remaining":0,"reset_ms":3600,"rule":"tokens"}`,
 		},
 		{"/v1/cancel", `{"key":"u","id":"r1"}`, ":4000\r\n", "RL.CANCEL u ID r1", `{"returned":4000}`},
+		{"/v1/cancel", `{"namespace":"llm","fields":{"tenant":"a"},"id":"r1"}`, nothing, "RL.CHECK llm 1 tenant a CANCEL r1", `{"returned":0,"rule":""}`}, // with shard_by
 		{"/v1/cancel", `{"namespace":"llm","id":"r1"}`, nothing, "RL.CHECK llm 0 CANCEL r1", `{"returned":0,"rule":""}`},
 		{"/v1/cancel", `{"namespace":"llm","id":"r1"}`, "*6\r\n:9\r\n:0\r\n:10\r\n:1\r\n:5\r\n$1\r\nr\r\n", "RL.CHECK llm 0 CANCEL r1", `{"returned":0,"rule":"r"}`}, // committed before, for more
 		{
@@ -82,7 +83,8 @@ func TestWrongHolds(t *testing.T) {
 		{"/v1/commit", `{"key":"u","id":"r","ttl_ms":1}`, "there is no field"},
 		{"/v1/cancel", `{"key":"u","id":""}`, "id is missing"},
 		{"/v1/cancel", `{"key":"u","id":"r","cost":1}`, "there is no field"},
-		{"/v1/cancel", `{"namespace":"n","id":"r","fields":{}}`, "there is no field"},
+		{"/v1/cancel", `{"key":"u","id":"r","fields":{}}`, "leave them out"},
+		{"/v1/cancel", `{"namespace":"n","id":"r","fields":{"f":"v"` + manyFields(64) + `}}`, "at most 64 fields"},
 	} {
 		f := &fake{reply: granted}
 		w := f.serve("POST", c.path, c.body, jsonType)
