@@ -180,6 +180,9 @@ func (a *api) run(ctx context.Context, args ...[]byte) (resp.Value, error) {
 			Message: "the decision was not durable in time: it may have been counted",
 		}
 	}
+	if len(b) > maxReply { // only the list of /v1/explain may be that long
+		return resp.Value{}, invalid("the answer is above %d bytes: ask for fewer rules with count", maxReply)
+	}
 	v, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(b)), maxReply)
 	if err == nil && v.Err() != nil {
 		err = failureOf(v.Text)
@@ -193,7 +196,10 @@ func failureOf(text string) *failure {
 	f := &failure{status: http.StatusBadRequest, Code: code, Message: message}
 	switch code {
 	case "ERR":
-		if strings.Contains(message, "shutting down") || strings.HasPrefix(message, "internal error") {
+		switch {
+		case strings.Contains(message, "shutting down"):
+			f.status, f.retryAfter = http.StatusServiceUnavailable, "1"
+		case strings.HasPrefix(message, "internal error"): // the same request would meet it again
 			f.status = http.StatusServiceUnavailable
 		}
 	case "WRONGTYPE", "HELD", "CANCELLED":

@@ -292,7 +292,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 		body   string
 	}{
 		{"-ERR max is too large", nil, 400, "", `{"error":{"code":"ERR","message":"max is too large"}}`},
-		{"-ERR the server is shutting down", nil, 503, "", `"code":"ERR"`},
+		{"-ERR the server is shutting down", nil, 503, "1", `"code":"ERR"`},
 		{"-WRONGTYPE the key holds LOG", nil, 409, "", `"code":"WRONGTYPE"`},
 		{"-OOM too much", nil, 503, "1", `"code":"OOM"`},
 		{"-MISCONF disk", nil, 503, "1", `"code":"MISCONF"`},
@@ -305,6 +305,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 		{"-ERR <key> & more", nil, 400, "", `<key> & more`},
 		{"-ERR internal error", nil, 503, "", `"code":"ERR"`},
 		{"?", nil, 500, "", `"code":"ERR"`}, // no reply
+		{"$1048577\r\n" + strings.Repeat("x", 1<<20+1), nil, 400, "", `ask for fewer rules with count`},
 		{"", context.DeadlineExceeded, 503, "1", `"code":"UNKNOWNOUTCOME"`},
 	} {
 		f := &fake{reply: c.reply + "\r\n", err: c.err}
