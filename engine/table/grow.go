@@ -148,12 +148,20 @@ func (s *segments) empty(depth uint, start uint64) *segment {
 // build returns an empty segment with room for n keys whose records take that
 // many bytes.
 func (s *segments) build(depth uint, start uint64, n, bytes int) (*segment, error) {
-	g := s.empty(depth, start)
 	if n == 0 && bytes == 0 {
-		return g, nil
+		return s.empty(depth, start), nil
 	}
 	// Contents that fit into one span still fit, with fewer spare lines.
-	lines := min(linesFor(n), (spanSize-bytes)/cacheLine)
+	g, err := s.withLines(depth, start, min(linesFor(n), (spanSize-bytes)/cacheLine), bytes)
+	if err == nil {
+		clear(unsafe.Slice((*byte)(g.base), g.top))
+	}
+	return g, err
+}
+
+// withLines is build for an index of that many lines, which are not cleared.
+func (s *segments) withLines(depth uint, start uint64, lines, bytes int) (*segment, error) {
+	g := s.empty(depth, start)
 	base, touched, err := s.arena.get(lines*cacheLine + bytes)
 	if err != nil {
 		s.retire(g)
@@ -161,7 +169,6 @@ func (s *segments) build(depth uint, start uint64, n, bytes int) (*segment, erro
 	}
 	g.base, g.touched, g.lines = base, touched, uint64(lines)
 	g.top = g.records()
-	clear(unsafe.Slice((*byte)(base), g.top))
 	return g, nil
 }
 
@@ -187,15 +194,32 @@ func (s *segments) copyTo(g *segment, to func(h uint64) *segment) {
 // resize rewrites g without its garbage, with room for that many more keys and
 // bytes.
 func (s *segments) resize(g *segment, keys, bytes int) (*segment, error) {
-	next, err := s.build(g.depth, g.start, g.n+keys, g.live()+bytes)
+	next, err := s.rewrite(g, keys, bytes)
 	if err != nil {
 		return nil, err
 	}
 	next.rest = g.rest
-	s.copyTo(g, func(uint64) *segment { return next })
 	s.publish(next)
 	s.retire(g)
 	return next, nil
+}
+
+// rewrite returns what is to take g's place.
+func (s *segments) rewrite(g *segment, keys, bytes int) (*segment, error) {
+	bytes += g.live()
+	lines := int(g.lines)
+	if !g.hasLines(keys) || lines > linesFor(g.n+keys) || lines*cacheLine+bytes > spanSize {
+		next, err := s.build(g.depth, g.start, g.n+keys, bytes)
+		if err == nil {
+			s.copyTo(g, func(uint64) *segment { return next })
+		}
+		return next, err
+	}
+	next, err := s.withLines(g.depth, g.start, lines, bytes)
+	if err == nil {
+		next.copyIndexed(g)
+	}
+	return next, err
 }
 
 // split rewrites g as two segments.

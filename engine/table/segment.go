@@ -158,6 +158,22 @@ func (g *segment) addCopy(h uint64, r record) {
 	g.enter(h, size)
 }
 
+// copyIndexed copies the index and the records of another segment, which has as many lines. Each record stays in its line, so none is hashed.
+func (g *segment) copyIndexed(from *segment) {
+	copy(unsafe.Slice((*line)(g.base), g.lines), unsafe.Slice((*line)(from.base), from.lines))
+	for b := range g.lines {
+		ln := g.line(b)
+		for i := 1; i <= ln.used(); i++ {
+			r := from.record(&ln[i])
+			size := r.size()
+			copy(unsafe.Slice((*byte)(g.at(uint32(g.top))), size), unsafe.Slice((*byte)(r.at), size))
+			ln[i] = ln[i]&^offsetMask | uint32(g.top)
+			g.top += size
+		}
+	}
+	g.n, g.reach, g.due = from.n, from.reach, from.due
+}
+
 // enter makes size bytes at the end, which have been written, a record in the index.
 func (g *segment) enter(h uint64, size int) {
 	g.point(h, g.top)
