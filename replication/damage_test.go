@@ -461,6 +461,25 @@ func TestRecoverWithoutTheEnd(t *testing.T) {
 	}
 }
 
+// A recovered node has no note of the time, whatever its log had: with an empty log, nothing bears out a time that is far ahead, and the node would not start.
+func TestRecoverForgetsTheNote(t *testing.T) {
+	dir := filepath.Join(volatileDir(t), "node")
+	smallNode(t, dir)
+	for _, log := range []string{"with entries", "empty"} {
+		err := disk.NewNote(disk.OS{}, filepath.Join(dir, noteFile), noteKind).Write(note{Clock: 1_700_000_000e9 + 2*noteAhead, Boot: 7, Elapsed: 1000e9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Table: &list{states: map[string]string{}}, Log: slog.New(slog.DiscardHandler), Clock: pausedClock(), Fatal: func(err error) { t.Error(err) }}
+		if _, err := Recover(o, dir); err != nil || exists(filepath.Join(dir, noteFile)) {
+			t.Errorf("a log %s: %v, or a note is left", log, err)
+		}
+	}
+	if err := startAndCheck(t, "recovered", dir); err != nil {
+		t.Error(err)
+	}
+}
+
 // Votes from before a term that the log or the snapshot has are those of an older copy, and refused.
 func TestOlderVotes(t *testing.T) {
 	sound := filepath.Join(volatileDir(t), "sound")

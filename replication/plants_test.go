@@ -89,6 +89,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"damaged-snapshot-taken", "snapstore.go", "if _, err := k.check.Write(b); err != nil {", "if err := error(nil); err != nil {", "TestDamagedSnapshotsAreRefused"},
 		{"half-a-snapshot-taken", "snapstore.go", "if err := k.check.whole(); err != nil {", "if err := error(nil); err != nil {", "TestDamagedSnapshotsAreRefused"},
 		{"no-snapshot-for-a-damaged-one", "compact.go", "	c.bad = true\n", "", "TestLeaderWithADamagedSnapshot"},
+		{"note-left-by-recover", "recover.go", "filepath.Dir(p.note)", "filepath.Dir(filepath.Dir(p.note))", "TestRecoverForgetsTheNote"},
 		{"half-of-a-snapshot-left", "snapstore.go", "err := s.fs.SyncDir(s.dir)", "err := error(nil)", "TestCrashesOfANode"},
 		{"write-after-an-error", "store.go", "	if ended := g.ended.Load(); ended != nil {\n		return *ended\n	}\n	limit :=", "	limit :=", "TestNothingIsWrittenAfterAnError"},
 		{"removed-segment-closed-first", "log.go", "		if err := d.unlink(s); err != nil {\n			return err\n		}\n		if err := s.close(); err != nil { // not before the file is gone durably: the redo log may be removed from then on\n", "		if err := s.close(); err != nil {\n			return err\n		}\n		if err := d.unlink(s); err != nil {\n", "TestSegmentThatComesBack"},

@@ -3,6 +3,7 @@ package replication
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/hashicorp/raft"
 
@@ -57,6 +58,10 @@ func recoverOn(o Options, p parts, who *identity, self raft.Server) error {
 	// The new id comes first, so that a half-recovered node is no longer part of the old cluster.
 	who.Cluster, who.Began = draw(), true
 	if err := who.store(); err != nil {
+		return err
+	}
+	// What the note says is borne out by the log, which is empty afterwards. If it is empty already, nothing else removes the note.
+	if err := forgetNote(disk.OS{}, filepath.Dir(p.note)); err != nil {
 		return err
 	}
 	_, transport := raft.NewInmemTransport(self.Address)

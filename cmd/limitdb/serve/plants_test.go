@@ -22,7 +22,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"replicas-of-the-default", "placing.go", "Replicas: int(s.p.set.RaftReplicas.Get())", "Replicas: 3", "TestPlacementFollowsTheSettings"},
 		{"replica-of-a-node-that-stops", "respondent.go", "	case s.closed:\n", "	case false:\n", "TestNoReplicaOfANodeThatStops"},
 		{"replica-that-comes-back-deleted", "reconciling.go", "|| node.Says().Last != says.Last:", "|| false:", "TestReplicaThatComesBackIsKept"},
-		{"hello-taken-for-what-a-node-has", "neighbours.go", "	bare := err != nil || state == nil\n", "	bare := err != nil && state != nil\n", "TestRemovalOfANodeThatDoesNotSayWhatItHas"},
+		{"hello-taken-for-what-a-node-has", "neighbours.go", "n.said, n.bare, n.heard = *state, bare,", "n.said, n.bare, n.heard = *state, bare && false,", "TestRemovalOfANodeThatDoesNotSayWhatItHas"},
 		{"removed-as-soon-as-it-is-silent", "directory.go", "if !long || !silent[id] {", "if _ = long; !silent[id] {", "TestRemovalOfANodeThatDoesNotSayWhatItHas"},
 		{"groups-not-compared", "groupcount.go", "want > 1 && want != known.Groups", "false", "TestCountGroups"},
 		{"secret-of-files-only", "rulesfile.go", "&& !p.member.ofSeveral()", "", "TestSecretWithoutFiles"},
