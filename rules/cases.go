@@ -82,7 +82,7 @@ func ParseCases(text []byte) ([]Case, error) {
 	var cases []Case
 	d := &decoder{}
 	err = d.guard(func() {
-		if root == nil {
+		if root == nil || root.Kind == yaml.SequenceNode && len(root.Content) == 0 {
 			d.fail(nil, "there are no cases")
 			return
 		}

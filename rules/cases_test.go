@@ -47,6 +47,7 @@ func TestCases(t *testing.T) {
 func TestBadCases(t *testing.T) {
 	for text, want := range map[string]string{
 		"":            "line 1, column 1: there are no cases",
+		"[]":          "line 1, column 1: there are no cases",
 		"a: b":        "line 1, column 1: the table must be a list, not a mapping",
 		"- {want: x}": `line 1, column 3: a case has no "namespace" (and 1 more)`,
 		"- {namespace: a, want: allowed, at: 2s}\n- {namespace: a, want: allowed, at: 1s}": "line 2, column 3: at goes back: the case before is at 2s",

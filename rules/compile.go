@@ -315,6 +315,9 @@ func (c *compiler) limits(doc *ruleDoc, r *Rule) {
 		c.fail(doc.at, "rule %s needs a limit, a plan, or unlimited", quote(r.Name))
 	}
 	c.limitFrom(doc, r)
+	if doc.burst.given() && r.flight != nil && r.terms.unlimited {
+		c.fail(doc.burst.at, "burst is for a limit, which the rule does not have")
+	}
 	if doc.candidate.given() && r.flight != nil && r.terms.unlimited {
 		c.fail(doc.candidate.at, "candidate is tried beside a limit: the rule has only in_flight")
 	}

@@ -102,6 +102,7 @@ func TestBadInFlight(t *testing.T) {
 		{"in_flight: 8192, lease: ‸0", "lease must be longer than 0"},
 		{"in_flight: 8192, lease: ‸x", `lease: a time must be 0 or more milliseconds, or have a unit (ms s m h d w): "x"`},
 		{"in_flight: 1, lease: 10s, candidate: ‸1/s", "candidate is tried beside a limit: the rule has only in_flight"},
+		{"in_flight: 1, lease: 10s, burst: ‸5", "burst is for a limit, which the rule does not have"},
 		{"unlimited: ‸true, in_flight: 1, lease: 10s", "unlimited does not go with limit, limit_from, in_flight, plan, burst, weights, overrides or candidate"},
 		{"in_flight: 8192, lease: 24h", ""},
 	} {

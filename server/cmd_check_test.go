@@ -177,6 +177,7 @@ func TestKeysOfRules(t *testing.T) {
 		[2]string{"RL.RULES INFO a x u w", "nil"},
 		[2]string{"RL.RULES INFO a y u w", "-NORULE there is no such rule"},
 		[2]string{"RL.RULES RESET a x", "-ERR the rule's callers are identified by u: give all of these fields"},
+		[2]string{"RL.RULES RESET a x u 1 u 2", `-ERR field "u": given twice`},
 		[2]string{"RL.RULES RESET a x u", "-ERR give the fields of the rule's key, each with its value"},
 		[2]string{"RL.RULES RESET b x u v", "-NORULE no rules are in that namespace"},
 		[2]string{"RL.RULES RESET a x u w", "0"},

@@ -130,7 +130,7 @@ is in one slot is decided in one step, also in a cluster of several groups.`,
 			var fields [][2]string
 			for _, arg := range args[2:] {
 				name, value, ok := strings.Cut(arg, "=")
-				if !ok {
+				if !ok || name == "" {
 					return cli.UsageError(fmt.Errorf("%q is not field=value", arg))
 				}
 				fields = append(fields, [2]string{name, value})

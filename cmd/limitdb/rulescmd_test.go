@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -113,6 +114,11 @@ func TestRulesExplainSlots(t *testing.T) {
 		out, errOut := runRules(t, slices.Insert(words, at, file)...)
 		if i := strings.Index(out, "in "); i < 0 || !strings.HasSuffix(out, c.want) || errOut != "" {
 			t.Errorf("%.40s: got\n%s%s", c.args, out, errOut)
+		}
+	}
+	for _, word := range []string{"=x", "u"} {
+		if _, errOut := runRules(t, "explain", file, "b", word); !strings.Contains(errOut, strconv.Quote(word)+" is not field=value") {
+			t.Errorf("%s: %s", word, errOut)
 		}
 	}
 	for _, n := range []string{"0", "3", "128", "-1"} {

@@ -66,11 +66,15 @@ func rulesRow(b *Book) row {
 // changeError returns the reply for an error of a change of the rules.
 func changeError(err error) string {
 	var mistakes rules.Errors
+	var field *rules.FieldError
 	if errors.Is(err, rules.ErrNoRule) || errors.Is(err, errNoNamespace) || errors.Is(err, errTree) {
 		return "NORULE " + err.Error()
 	}
 	if errors.As(err, &mistakes) {
 		return "ERR the rules stay as they are: " + err.Error()
+	}
+	if errors.As(err, &field) {
+		return errorText(err, nil) // the names in it are quoted
 	}
 	return "ERR " + resp.Excerpt([]byte(spec.Plain(err)))
 }
