@@ -38,8 +38,10 @@ var (
 	ErrNoMember = errors.New("replication: no member has this id")
 	// ErrSelf is returned for a change that the node that leads cannot make to itself.
 	ErrSelf = errors.New("replication: this node leads: transfer the leadership first")
-	// ErrLeads is returned for adding the node that leads, or making it lead.
+	// ErrLeads is returned for adding the node that leads.
 	ErrLeads = errors.New("replication: the node with this id is a member already, and leads")
+	// ErrLeadsAlready is returned for making the node lead that does.
+	ErrLeadsAlready = errors.New("replication: the node with this id leads already: name another one")
 	// ErrLost is returned for a member that has lost its directory, and with it its votes and acknowledgements.
 	ErrLost = errors.New("replication: the node has lost the directory that it had as a member: remove the member first, and add it again")
 	// ErrVoters is returned for a change that would leave no majority of voters that answer.
@@ -331,7 +333,7 @@ func (c *Cluster) successor(id string) (*Member, error) {
 		switch {
 		case id != "" && m.ID != id:
 		case m.Self && id != "":
-			return nil, ErrLeads
+			return nil, ErrLeadsAlready
 		case m.Self:
 		case able && (best == nil || m.Last > best.Last):
 			best = m

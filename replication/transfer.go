@@ -29,7 +29,7 @@ var (
 )
 
 // Transfer makes another member lead: the one with the id, or any that has caught up if the id is empty. It returns
-// when that member decides. All replies that are due are sent first. Its errors are ErrNotLeader, ErrNoMember, ErrLeads
+// when that member decides. All replies that are due are sent first. Its errors are ErrNotLeader, ErrNoMember, ErrLeadsAlready
 // for this node itself, ErrLags for a member that has not caught up or does not answer, and ErrNoSuccessor.
 func (n *Node) Transfer(id string) error {
 	n.transfer.Lock()

@@ -195,7 +195,7 @@ func TestTransfersThatAreRefused(t *testing.T) {
 		want error
 	}{
 		"transfer of the only node":    {a.Transfer(""), ErrNoSuccessor},
-		"transfer to itself":           {a.Transfer("a"), ErrLeads},
+		"transfer to itself":           {a.Transfer("a"), ErrLeadsAlready},
 		"transfer to a stranger":       {a.Transfer("z"), ErrNoMember},
 		"leaving as the only node":     {a.Leave(), nil},
 		"adding itself":                {a.Add("a", addresses[0]), ErrLeads},

@@ -16,7 +16,8 @@ func exportCommand() *cobra.Command {
 		Use:   "export DIR... DIR2",
 		Short: "Make a standalone server's directory from those of nodes",
 		Long: `Reads the data directories of stopped nodes of a cluster, with their snapshots and whole logs, and makes DIR2, from which a
-standalone server can start, or a new cluster with any number of groups. It changes nothing in the others.
+standalone server can start, or a new cluster with any number of groups. DIR2 appears only when it is whole. The command changes
+nothing in the others.
 
 Stop all nodes, and give the directories of all that are left: the command takes the newest log, of several groups that of each
 group. If the directories are on different machines, run the command for each, and keep the result with the highest term and, among

@@ -283,7 +283,7 @@ func (l *Layer) welcome(own, h *Hello, c Call) error {
 		}
 	case CallGroups:
 		if l.Asks == nil {
-			return errors.New("this node has one group")
+			return errors.New("questions about groups go to group 0, which only a cluster of several groups has")
 		}
 	case CallRaft, CallMux:
 		if own.Cluster == "" && h.Cluster != "" && h.To == own.From {

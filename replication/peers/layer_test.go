@@ -184,6 +184,7 @@ func TestHellos(t *testing.T) {
 		"no cluster, but asks":   {CallAsk, Hello{From: "q@1", Reads: format, Writes: format}, "p", ""},
 		"means another":          {CallRaft, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "q@1", "is p, and not q"},
 		"means a lost directory": {CallRaft, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "p@0", "another directory"},
+		"questions":              {CallGroups, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "p@1", "go to group 0, which only a cluster of several groups has"},
 		"clients":                {CallClients, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "p@1", "does not take commands"},
 		"an unknown call":        {9, Hello{From: "q@1", Cluster: "c", Reads: format, Writes: format}, "p@1", "not a node of this version"},
 	} {

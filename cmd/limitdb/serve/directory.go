@@ -202,9 +202,16 @@ func (s *directory) awaitMember(id, incarnation string) error {
 	}
 }
 
+// errNoNode is returned for an id that no node has, or may have.
+var errNoNode = fmt.Errorf("%w: RAFT NODES lists those that there are", groups.ErrNode)
+
 // drain has everything leave a node, or no longer.
 func (s *directory) drain(id string, on bool) error {
-	return s.change(groups.Drain{ID: id, On: on})
+	err := s.change(groups.Drain{ID: id, On: on})
+	if _, known := s.current().Node(id); !known && (errors.Is(err, groups.ErrNode) || errors.Is(err, groups.ErrInvalid)) {
+		return errNoNode
+	}
+	return err
 }
 
 // remove removes a node, if no group would lose its majority. One that answers must have been drained before: once it is no member of group 0, it
@@ -218,6 +225,9 @@ func (s *directory) remove(id string) error {
 		return replication.ErrSelf
 	case !s.begun():
 		return errNotBegun
+	}
+	if _, known := s.current().Node(id); !known {
+		return errNoNode
 	}
 	long := s.near.silent()[id] // it was so before the survey, which may last longer than a node is silent for
 	s.near.survey()             // a node that has just ended must not count as one that answers

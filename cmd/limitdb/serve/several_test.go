@@ -369,6 +369,30 @@ func TestReplicasChange(t *testing.T) {
 	}
 }
 
+// An id that no node has, or may have, is answered with where to look, and the node that leads a group with the advice to name another.
+func TestErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 2)
+	s.placing.beginDirectory()
+	commands := s.dir.forServer()
+	const no = "groups: there is no such node: RAFT NODES lists those that there are"
+	for what, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"drain without an id":  {commands.Drain("", true), no},
+		"drain of no node":     {commands.Drain("x", true), no},
+		"remove without an id": {s.dir.remove(""), no},
+		"remove of no node":    {s.dir.remove("x"), no},
+		"transfer to itself":   {commands.Transfer(1, "a"), "replication: the node with this id leads already: name another one"},
+		"the last to drain":    {commands.Drain("a", true), "groups: invalid: no node is left for what leaves node a"},
+	} {
+		if c.err == nil || c.err.Error() != c.want {
+			t.Errorf("%s: %v", what, c.err)
+		}
+	}
+}
+
 // RAFT TRANSFER with a group asks the node that leads it, which may be any.
 func TestTransferOfAGroup(t *testing.T) {
 	t.Parallel()
@@ -378,7 +402,7 @@ func TestTransferOfAGroup(t *testing.T) {
 		id    string
 		want  error
 	}{
-		{1, "a", replication.ErrLeads}, {2, "b", replication.ErrNoMember},
+		{1, "a", replication.ErrLeadsAlready}, {2, "b", replication.ErrNoMember},
 	} {
 		if err := s.dir.transfer(c.group, c.id); !errors.Is(err, c.want) {
 			t.Errorf("group %d to %s: %v", c.group, c.id, err)
