@@ -320,7 +320,7 @@ func (d *decoder) scalar(n *yaml.Node, kind string) (string, bool) {
 func (d *decoder) name(n *yaml.Node, kind string) string {
 	s, ok := d.scalar(n, kind)
 	if ok && !isName(s) {
-		d.fail(n, "%s must be a letter or digit, then letters, digits or any of _ . / -, at most %d in all, not %s", kind, maxName, quote(s))
+		d.fail(n, "%s must be a letter, digit or _, then any of these or of . / -, at most %d in all, not %s", kind, maxName, quote(s))
 	}
 	return s
 }

@@ -20,7 +20,7 @@ var (
 	ErrName = errors.New("the rule has another name")
 
 	errTree      = errors.New("the namespace has a tree of descriptors, so it has no rules: change the whole file, with RL.RULES LOAD")
-	errNamespace = errors.New("a namespace's name has letters, digits or any of _ . / -, at most " + strconv.Itoa(maxName) + " in all")
+	errNamespace = errors.New("a namespace's name must be a letter, digit or _, then any of these or of . / -, at most " + strconv.Itoa(maxName) + " in all")
 )
 
 // Set returns the text of a file in which a rule, written in YAML or JSON, has been added to the end of a

@@ -172,7 +172,7 @@ func TestBadLimitFrom(t *testing.T) {
 		{"limit: 1/s, limit_from: ‸q", "limit_from needs at_most, the largest limit that a request may bring"},
 		{"limit: 1/s, at_most: ‸2/s", "at_most is for the limit that a request brings: it needs limit_from"},
 		{"limit_from: q, at_most: ‸2", `syntax error: period is missing after "2"`},
-		{"limit: 1/s, limit_from: ‸q@, at_most: 2/s", `limit_from must be a letter or digit, then letters, digits or any of _ . / -, at most 64 in all, not "q@"`},
+		{"limit: 1/s, limit_from: ‸q@, at_most: 2/s", `limit_from must be a letter, digit or _, then any of these or of . / -, at most 64 in all, not "q@"`},
 		{"limit: sliding 1/s, limit_from: q, at_most: ‸2/s", "GCRA cannot read the state of SLIDING: at_most must have the algorithm of limit"},
 		{"plan: {field: p, limit: api, default: free}, limit_from: ‸q, at_most: 2/s", "limit_from does not go with plan"},
 		{"unlimited: ‸true, limit_from: q, at_most: 2/s", "unlimited does not go with limit, limit_from, in_flight, plan, burst, weights, overrides or candidate"},

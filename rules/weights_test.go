@@ -83,7 +83,7 @@ func TestBadWeights(t *testing.T) {
 		{"weights: ‸[path]", "weights must be a mapping, not a list"},
 		{"weights: {path: ‸{}}", `the weights of "path" are empty`},
 		{"weights: {path: ‸5}", `the weights of "path" must be a mapping, not "5"`},
-		{"weights: {‸p@: {a: 5}}", `the name of a field must be a letter or digit, then letters, digits or any of _ . / -, at most 64 in all, not "p@"`},
+		{"weights: {‸p@: {a: 5}}", `the name of a field must be a letter, digit or _, then any of these or of . / -, at most 64 in all, not "p@"`},
 		{"weights: {path: {a: ‸-1}}", `a weight must be an integer from 0 to 9223372036854775807, not "-1"`},
 		{"weights: {path: {a: ‸1.5}}", `a weight must be an integer from 0 to 9223372036854775807, not "1.5"`},
 		{"weights: {path: {a: ‸9223372036854775808}}", `a weight must be an integer from 0 to 9223372036854775807, not "9223372036854775808"`},

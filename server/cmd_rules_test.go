@@ -95,7 +95,7 @@ func TestRulesErrors(t *testing.T) {
 		[]string{"RL.RULES", "VALIDATE", "[", "-ERR the rules stay as they are: line 1, column 1: did not find expected node content"},
 		[]string{"RL.RULES", "SET", "a", "x", "{name: y, limit: 1/m}", "-ERR the rule has another name"},
 		[]string{"RL.RULES", "SET", "a", "y", "{limits: 1/m}", `-ERR the rules stay as they are: line 1, column 2: a rule has no field "limits"; did you mean "limit"?`},
-		[]string{"RL.RULES", "SET", "a b", "y", "{limit: 1/m}", "-ERR a namespace's name has letters, digits or any of _ . / -, at most 64 in all"},
+		[]string{"RL.RULES", "SET", "a b", "y", "{limit: 1/m}", "-ERR a namespace's name must be a letter, digit or _, then any of these or of . / -, at most 64 in all"},
 		[]string{"RL.RULES", "SET", "a", "y", "{key: [u],\n  limit: 1/q}", `-ERR the rules stay as they are: line 2, column 10: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
 		[]string{"RL.RULES", "DEL", "a", "y", "-NORULE there is no such rule"},
 		[]string{"RL.RULES", "GET", "b", "-NORULE there is no such rule"},
