@@ -110,6 +110,7 @@ type call struct {
 	here     bool            // with several groups: this node runs the command, whatever it leads
 	gathers  bool            // the command concerns groups that other nodes lead
 	apart    bool            // with several groups: the command has no key, so no other of its client runs at the same time
+	turns    []uint64        // of a command on the keys of all groups: the node's turn in each of Groups, as it began
 	only     []byte          // of a command of another node on keys of all groups: the numbers of those that it concerns
 	called   []byte          // lines of MONITOR about what a script has called
 	changes  []*audit.Change // of the command, and of what it runs, in the audit log, which have not ended

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -181,5 +182,57 @@ func TestPipelineOfWhichSomeIsRefused(t *testing.T) {
 	const refused = "-" + spec.ErrNoLeader + "\r\n"
 	if got, want := ts.client().raw("GET "+k1+"\r\nINCR "+k2+"\r\nGET "+k1+"\r\nGET "+k2+"\r\nSTRLEN "+k2+"\r\n*x\r\n"), refused+":1\r\n"+refused+"$1\r\n1\r\n:1\r\n-ERR Protocol error: invalid multibulk length\r\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A command on the keys of all groups is of the turns in which it began, also if a group begins another one, or is led elsewhere, before its last step.
+func TestStepsInSeveralTurns(t *testing.T) {
+	for _, command := range []string{"FLUSHALL", "DBSIZE", "KEYS k*"} {
+		for _, later := range []uint64{0, 2} {
+			ts, of := newGroupsKept(t, 2, alone)
+			for _, p := range of {
+				p.holds.Store(false)
+			}
+			c := ts.client()
+			for i := range 1000 {
+				c.raw(fmt.Sprintf("SET k%d 1\r\n", i))
+			}
+			for _, p := range of {
+				p.asked = nil
+				p.holds.Store(true)
+			}
+			c.tiny()
+			if got := c.raw(command + "\r\n"); got != "" || !c.s.yielded {
+				t.Fatalf("%s: %q", command, got)
+			}
+			of[1].turn = later
+			for c.s.yielded {
+				c.s.Resume()
+			}
+			of[1].endWaits(errors.New("lost"))
+			of[2].endWaits(nil)
+			if got := c.resume(); got != "-"+errUnknownOutcome+"\r\n" || !slices.Equal(of[1].asked, []uint64{1}) || !slices.Equal(of[2].asked, []uint64{1}) {
+				t.Errorf("%s, then turn %d: %.80q, asked in %v and %v", command, later, got, of[1].asked, of[2].asked)
+			}
+		}
+	}
+	ts, of := newGroupsKept(t, 2, alone) // and over HTTP
+	_, wait := ts.Begin(t.Context(), toBytes([]string{"FLUSHALL"}))
+	of[1].turn = 2
+	over := make(chan string)
+	go func() {
+		out, err := wait(t.Context())
+		over <- fmt.Sprint(string(out), err)
+	}()
+	for _, p := range of[1:] {
+		for asked := false; !asked; runtime.Gosched() {
+			p.mu.Lock()
+			asked = len(p.asked) > 0
+			p.mu.Unlock()
+		}
+		p.endWaits(nil)
+	}
+	if got := <-over; got != "+OK\r\n<nil>" || !slices.Equal(of[1].asked, []uint64{1}) {
+		t.Errorf("%q, asked in %v", got, of[1].asked)
 	}
 }

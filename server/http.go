@@ -184,6 +184,7 @@ func (c *httpCall) goEverywhere(ctx context.Context) (out []byte, err error) {
 	if c.Groups, err = all.ask(ctx, &c.call); err != nil {
 		return resp.AppendError(nil, err.Error()), nil
 	}
+	c.noteTurns()
 	c.gathers = false
 	c.since = c.srv.clock.Now()
 	c.done(byItself, c.run(byItself, nil, false), 0)
@@ -224,8 +225,7 @@ func (c *httpCall) sendAll(ctx context.Context) (out []byte, err error) {
 		if c.Groups[i] == nil {
 			continue
 		}
-		turn, _ := g.Keeper.Leading() // it was led before: another turn would have another engine
-		switch known, err := g.Keeper.Await(ctx, turn); {
+		switch known, err := g.Keeper.Await(ctx, c.turns[i]); {
 		case err != nil:
 			return nil, err
 		case !known:
@@ -406,6 +406,7 @@ func gather(c *call) {
 		}
 		s.gathered = func(mark int) { all.join(c, mark) }
 		c.cmd, c.Args, c.Groups, c.gathers = cmd, all.args, led, false
+		c.noteTurns()
 		c.alone()
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"slices"
 	"sync/atomic"
 
 	"limitdb/resp"
@@ -76,11 +75,7 @@ func (s *session) tellShares(mark int) {
 		s.shares.Note(s.call.group, s.turn, mark, len(s.call.Out))
 		return
 	}
-	for _, g := range s.srv.keyed {
-		if turn, leads := g.Keeper.Leading(); leads && slices.Contains(s.call.Groups, &g.Group) {
-			s.shares.Tell(g, turn)
-		}
-	}
+	s.call.tellTurns(s.shares)
 	s.shares.NoteAll(mark, len(s.call.Out))
 }
 
@@ -97,11 +92,7 @@ func (u *unsure) told(s *session) {
 		u.of.Tell(s.call.group, s.turn)
 		return
 	}
-	for _, g := range s.srv.keyed {
-		if turn, leads := g.Keeper.Leading(); leads && slices.Contains(s.call.Groups, &g.Group) {
-			u.of.Tell(g, turn)
-		}
-	}
+	s.call.tellTurns(u.of)
 }
 
 // flushAt is how many bytes of replies a batch collects before it hands them to the
