@@ -184,7 +184,7 @@ func (c *httpCall) goEverywhere(ctx context.Context) (out []byte, err error) {
 	if c.Groups, err = all.ask(ctx, &c.call); err != nil {
 		return resp.AppendError(nil, err.Error()), nil
 	}
-	c.noteTurns()
+	noteTurns(&c.call)
 	c.gathers = false
 	c.since = c.srv.clock.Now()
 	c.done(byItself, c.run(byItself, nil, false), 0)
@@ -406,7 +406,7 @@ func gather(c *call) {
 		}
 		s.gathered = func(mark int) { all.join(c, mark) }
 		c.cmd, c.Args, c.Groups, c.gathers = cmd, all.args, led, false
-		c.noteTurns()
+		noteTurns(c)
 		c.alone()
 	})
 }

@@ -75,7 +75,7 @@ func (s *session) tellShares(mark int) {
 		s.shares.Note(s.call.group, s.turn, mark, len(s.call.Out))
 		return
 	}
-	s.call.tellTurns(s.shares)
+	tellTurns(&s.call, s.shares)
 	s.shares.NoteAll(mark, len(s.call.Out))
 }
 
@@ -92,7 +92,7 @@ func (u *unsure) told(s *session) {
 		u.of.Tell(s.call.group, s.turn)
 		return
 	}
-	s.call.tellTurns(u.of)
+	tellTurns(&s.call, u.of)
 }
 
 // flushAt is how many bytes of replies a batch collects before it hands them to the

@@ -52,7 +52,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"turn-of-the-group-before", "ahead.go", "	s.turn, s.call.Now = in.turn, in.now\n", "	s.call.Now = in.now\n", "TestTurnsInAPipeline"},
 		{"time-of-the-group-before", "ahead.go", "	s.turn, s.call.Now = in.turn, in.now\n", "	s.turn = in.turn\n", "TestTurnsInAPipeline"},
 		{"turn-of-the-batch-before", "batch.go", "			s.in = nil // with", "			_ = s.in // with", "TestEachBatchHasItsTurns"},
-		{"turn-of-the-last-step", "route.go", "			sh.Tell(g, c.turns[i])\n", "			c.noteTurns()\n			sh.Tell(g, c.turns[i])\n", "TestStepsInSeveralTurns"},
+		{"turn-of-the-last-step", "route.go", "			sh.Tell(g, c.turns[i])\n", "			noteTurns(c)\n			sh.Tell(g, c.turns[i])\n", "TestStepsInSeveralTurns"},
 		{"turn-after-a-call-over-http", "http.go", "Await(ctx, c.turns[i])", "Await(ctx, c.turns[i]+g.Keeper.Turn()-c.turns[i])", "TestStepsInSeveralTurns"},
 		{"turn-of-the-queue-before", "ahead.go", "		a.in, s.call.Groups = 0, nil", "		s.call.Groups = nil", "TestEachBatchHasItsTurns"},
 		{"pipeline-refused-as-its-leader-stops", "ahead.go", "if gone = back; gone {", "if gone = back && a.n > 99; gone {", "TestRoundWhoseLeaderStops"},

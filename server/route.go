@@ -152,7 +152,7 @@ func common(c *call, keys [][]byte) (g *group.Group) {
 func chooseAll(c *call, cmd *command) *group.Group {
 	srv, s := c.srv, c.client
 	c.Groups = make([]*handler.Group, len(srv.keyed))
-	defer c.noteTurns()
+	defer noteTurns(c)
 	if cmd.Name == "SCAN" && !(s != nil && s.redirected()) {
 		n, _ := strconv.ParseUint(string(c.Args[1]), 10, 64) // SCAN says what is wrong
 		if n &= 1<<handler.GroupBits - 1; n < uint64(len(srv.keyed)) {
@@ -185,7 +185,7 @@ func chooseAll(c *call, cmd *command) *group.Group {
 
 // noteTurns notes the node's turn in each group that the command concerns, before it runs. It may run in steps, and what it has done in one turn may be
 // lost in the next.
-func (c *call) noteTurns() {
+func noteTurns(c *call) {
 	c.turns = c.turns[:0]
 	for i, g := range c.srv.keyed {
 		turn := uint64(0)
@@ -197,7 +197,7 @@ func (c *call) noteTurns() {
 }
 
 // tellTurns notes in sh that the command reveals the states of the groups that it concerns.
-func (c *call) tellTurns(sh *group.Shares) {
+func tellTurns(c *call, sh *group.Shares) {
 	for i, g := range c.srv.keyed {
 		if c.Groups[i] != nil {
 			sh.Tell(g, c.turns[i])
