@@ -184,7 +184,7 @@ func (s *session) run() (more bool) {
 			args, err, collected = queue.next(s)
 		}
 		if collected {
-			if collected = false; queue.n == aheadMost && (queue.run(s, true) || s.overTurn(0)) {
+			if collected = false; queue.n == aheadMost && (queue.run(s, true) || s.overTurn(0) || several && s.fwd.crowded()) {
 				rest(s)
 			}
 			continue

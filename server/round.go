@@ -104,6 +104,8 @@ type leg struct {
 
 	scan resp.ReplyScanner
 	part []byte // of a reply that is not whole, and not the client's next
+	came int    // bytes of the reply that is not whole
+	size int    // of the largest replies of late
 	told bool   // the client has got part of the reply that is next
 
 	unsure bool // the client has replies of the stream's node that no WAIT has asked about
@@ -259,14 +261,15 @@ func (f *forwarding) send(l *leg) {
 	}
 	if s.srv.several() {
 		waits := f.live >= parkedMost && l.slots[l.answered] != f.head && !(len(f.free) > 0 && f.free[0] == f.head)
-		if l.sent > 0 && (waits || l.sent-l.answered > legMost/2) {
+		most := l.most()
+		if l.sent > 0 && (waits || l.sent-l.answered > most/2) {
 			return
 		}
-		n = min(n, l.answered+legMost)
+		n = max(l.sent, min(n, l.answered+most))
 	}
 	if l.stream == nil && l.link != nil && (f.multi == nil || f.multi.stream == nil) { // else what the client watches was watched in another stream
 		f.misses(l)
-		l.in, l.scan, l.finished = &forward.Inbox{Wake: s.conn.Wake}, resp.ReplyScanner{}, false
+		l.in, l.scan, l.came, l.finished = &forward.Inbox{Wake: s.conn.Wake}, resp.ReplyScanner{}, 0, false
 		l.stream = l.link.Open(portrait(s), l.in)
 	}
 	from := 0
@@ -286,6 +289,14 @@ func (f *forwarding) send(l *leg) {
 	if l.sent = n; s.eof && s.rd.Buffered() == 0 && len(f.back) == 0 {
 		f.finish()
 	}
+}
+
+// most returns how many commands of a leg may be underway: their replies may all be parked.
+func (l *leg) most() int {
+	if l.size <= parkedMost/legMost {
+		return legMost
+	}
+	return max(parkedMost/l.size, 1)
 }
 
 // finish tells the other nodes that the client sends nothing more.
@@ -350,6 +361,9 @@ func (f *forwarding) deliver(l *leg, in []byte) bool {
 		}
 		b := in[:n]
 		in = in[n:]
+		if l.came += n; whole {
+			l.size, l.came = max(l.came, l.size-l.size/8), 0
+		}
 		if f.hidden > 0 {
 			if whole {
 				f.hidden--
@@ -385,10 +399,26 @@ const notYet = ":0\r\n"
 
 // hold parks a reply.
 func (f *forwarding) hold(at int, part, b []byte) {
+	if gone := len(f.parked) - f.live; gone > max(f.live, parkedMost) {
+		f.compact()
+	}
 	from := len(f.parked)
 	f.parked = append(append(f.parked, part...), b...)
 	f.slots[at] = slot{from, len(f.parked)}
 	f.live += len(f.parked) - from
+}
+
+// compact drops the parked bytes that the client has got. Others may be parked all the time, so that parked is never empty until the round is over.
+func (r *round) compact() {
+	kept := make([]byte, 0, r.live+parkedMost)
+	for i := r.head; i < len(r.slots); i++ {
+		if sl := &r.slots[i]; sl.to > 0 {
+			from := len(kept)
+			kept = append(kept, r.parked[sl.from:sl.to]...)
+			*sl = slot{from, len(kept)}
+		}
+	}
+	r.parked = kept
 }
 
 // pass goes on behind a reply that the client has got: it gets those that are parked behind it.
@@ -527,11 +557,16 @@ type beside struct {
 	left   []unbegun   // those that could not run
 }
 
-// beside reports whether a command that runs here may run before the round has departed: it has keys, waits for nobody, and the round has no command
-// of its group.
+// beside reports whether a command that runs here may run before the round has departed: it has keys, waits for nobody, the round has no command
+// of its group, and the replies of what has run here are not too many to be parked.
 func (f *forwarding) beside(cmd *command) bool {
 	c := &f.s.call
-	return !f.underway && c.srv.several() && !c.apart && !f.muted && f.s.replies == replyOn && cmd.Do != nil && cmd.Prepare == nil && f.legOf(c.group) == nil
+	return !f.underway && !f.crowded() && c.srv.several() && !c.apart && !f.muted && f.s.replies == replyOn && cmd.Do != nil && cmd.Prepare == nil && f.legOf(c.group) == nil
+}
+
+// crowded reports whether the replies of what has run here are as many as may be parked.
+func (f *forwarding) crowded() bool {
+	return f != nil && f.here != nil && len(f.here.b) >= parkedMost
 }
 
 // runsHere gives n commands that run here their places in the round, if there is one. Each has one reply.

@@ -216,6 +216,72 @@ func TestParkedReplies(t *testing.T) {
 	}
 }
 
+// Of replies that are known to be large, no more are awaited than may be parked, and of what runs here no more are kept.
+func TestParkedRepliesAreFewIfTheyAreLarge(t *testing.T) {
+	n := newGroupNodes(t)
+	c := n.nodes[0].client()
+	here, b, d := n.key(1), n.key(2), n.key(3)
+	const size, many = 60_000, 300
+	for _, key := range []string{here, d} {
+		c.gets("SET "+key+" "+strings.Repeat("x", size)+"\r\nGET "+key+"\r\n", "OK", strconv.Quote(strings.Repeat("x", size)))
+	}
+	for _, key := range []string{here, d} {
+		n.kept[1][2].holds.Store(true)
+		c.conn.take()
+		c.s.Data([]byte("INCR " + b + "\r\n" + strings.Repeat("GET "+key+"\r\n", many)))
+		f := c.s.fwd
+		l := f.legOf(n.nodes[0].every[3])
+		kept := func() (bytes int) {
+			if bytes = f.live; f.here != nil {
+				bytes += len(f.here.b)
+			}
+			return bytes
+		}
+		c.until(func() bool { return kept() >= parkedMost-size && (l == nil || l.answered == l.sent) })
+		if kept() > 2*parkedMost+aheadMost*size || len(c.conn.take()) > 0 {
+			t.Errorf("key %s: %d bytes are parked", key, kept())
+		}
+		n.kept[1][2].holds.Store(false)
+		n.kept[1][2].endWaits(nil)
+		for i, g := range c.receive(many + 1) {
+			if i > 0 && len(g) != size+2 {
+				t.Fatalf("key %s: reply %d has %d bytes: %.20q", key, i, len(g), g)
+			}
+		}
+	}
+}
+
+// What the client has got is dropped, although others are parked all the time.
+func TestParkedRepliesThatHaveGone(t *testing.T) {
+	c := newGroupNodes(t).nodes[0].client()
+	f := c.s.forwarding()
+	const size, many = 60_000, 1000
+	reply := func(i int) []byte { return fmt.Appendf(nil, "+%0*d\r\n", size, i) }
+	f.slots = make([]slot, many)
+	f.hold(1, nil, reply(1))
+	var got []string
+	for i := 0; i+3 < many; i += 2 {
+		f.hold(i+3, nil, reply(i+3))
+		c.s.call.Out = append(c.s.call.Out, reply(i)...)
+		f.pass()
+		c.s.flush()
+		for line := range strings.Lines(string(c.conn.take())) {
+			got = append(got, line)
+		}
+		if cap(f.parked) > 4*parkedMost || f.live != size+3 {
+			t.Fatalf("behind reply %d, %d bytes are parked in %d", i, f.live, cap(f.parked))
+		}
+	}
+	for i, line := range got {
+		if line != string(reply(i)) {
+			t.Fatalf("reply %d is %.20q", i, strings.TrimLeft(line, "+0"))
+		}
+	}
+	if len(got) != many-2 {
+		t.Errorf("%d replies", len(got))
+	}
+}
+
 // Commands that run here are not run before those of other nodes that come behind them have been collected. They reply in their places.
 func TestQueueGoesOverOthersCommands(t *testing.T) {
 	n := newGroupNodes(t)
