@@ -222,17 +222,18 @@ const fullMost = 64
 
 // roomFor returns the error for an entry that a set, whose record is in an item, has no room for. Asking again costs little.
 func roomFor(t *Txn, beside int, set hold.Set, e *hold.Entry) error {
-	s, h := t.items[beside].s, t.items[beside].Hash
-	f := s.full[h]
-	err := set.Room(t.now, e, &f)
-	if err == nil {
+	if set.Takes(e) {
 		return nil
 	}
-	if s.full == nil || len(s.full) >= fullMost {
-		s.full = map[uint64]hold.Full{}
+	s, h := t.items[beside].s, t.items[beside].Hash
+	f := s.full[h]
+	if f == nil {
+		if f = new(hold.Full); s.full == nil || len(s.full) >= fullMost {
+			s.full = map[uint64]*hold.Full{}
+		}
+		s.full[h] = f
 	}
-	s.full[h] = f
-	return err
+	return set.Room(t.now, e, f)
 }
 
 // note notes what is held in a set, which is in an item.

@@ -68,6 +68,13 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"denial-refused-by-the-short-way", "holdat.go", "err == table.ErrNoRoom { // of a denial that counts", "err == errBehind {", "TestDenialsOfIDsWithoutMemory"},
 		{"set-not-copied-when-it-has-moved", "table/walk.go", ", Beside: r.kind() == limit.HOLDS})", "})", "./TestCopyOfASetThatMoves"},
 		{"hold-of-after-a-reset-void", "../hold/edit.go", "	case e.Status <= Returning && e.Taken() <= s.Void():\n		return s.anew(w, now, e, seed)\n", "", "./TestHoldsTakenWhenTheKeyIsReset"},
+		{"id-that-comes-again-known-twice", "../hold/edit.go", "		w.put(e.at+untilAt, w.bytes[from:])\n", "", "TestIDThatComesAgain"},
+		{"settled-id-that-comes-again-known-twice", "../hold/edit.go", "		w.put(e.at+restAt, w.bytes[from:])\n	default:", "	default:", "TestIDThatComesAgain"},
+		{"set-written-anew-for-an-id-that-comes-again", "../hold/edit.go", "	case e.Forgotten() > now || e.Status == Returning ||", "	case e.Forgotten() > 0 || e.Status == Returning ||", "TestIDThatComesAgain"},
+		{"full-set-looked-at-each-time", "../hold/edit.go", "again: now + lookAgain}", "again: now}", "TestFullIsRemembered"},
+		{"full-set-refused-for-too-long", "../hold/edit.go", "f.of == 0 || now >= f.again ||", "f.of == 0 ||", "TestStepsOfALongSetAreCheap"},
+		{"live-holds-not-told", "../hold/edit.go", "live, f.told = f.lives, true", "live = f.lives", "TestStepsOfALongSetAreCheap"},
+		{"heap-full-of-settled-holds", "../hold/edit.go", "+few+known/8)", "+few)", "TestStepsOfALongSetAreCheap"},
 		{"set-lost-with-its-key", "table/table.go", "		leave(t, sp)\n		return\n", "		t.drop(sp)\n", "TestBeside"},
 	})
 }

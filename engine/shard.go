@@ -54,7 +54,7 @@ type shardData struct {
 	solo      *Txn // for transactions on one key; nil: none yet
 	returns   *Txn // for giveBackDue; nil: none yet
 	held      [holdFigures]uint64
-	full      map[uint64]hold.Full // sets of holds that are full, by their hashes; see roomFor
+	full      map[uint64]*hold.Full // sets of holds that are full, by their hashes; see roomFor
 	// missed holds the keys that Missed returns, with the times at which they
 	// expire; nil for none.
 	missed map[name]int64

@@ -3,7 +3,6 @@ package hold
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 	"math/bits"
 	"slices"
 )
@@ -12,7 +11,7 @@ import (
 var (
 	// ErrLive is returned if MaxLive holds of the key are live.
 	ErrLive = errors.New("hold: too many holds are live on one key")
-	// ErrKnown is returned if MaxKnown ids of the key are known.
+	// ErrKnown is returned if MaxKnown ids of the key are known, or more.
 	ErrKnown = errors.New("hold: too many ids are known of one key")
 )
 
@@ -109,22 +108,33 @@ func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 		return s.anew(w, now, e, seed)
 	case s.compact() && addCompact(s, w, now, e):
 		return nil
-	case !s.takes(e):
-		return s.anew(w, now, e, seed)
 	}
-	place, tag := e.free, e.tag
+	live := s.live()
+	if !s.takes(e) {
+		f := e.full
+		if f == nil || f.of != revisionOf(s) || f.lives >= MaxLive || !s.fits(e) {
+			return s.anew(w, now, e, seed)
+		}
+		live, f.told = f.lives, true
+	}
+	w.begin(s, e.Forgotten())
+	place, tag := int(e.free), e.tag
 	if place == 0 {
 		var old Entry
 		place = s.place(e.ID, &old)
-		tag = old.tag
+		if tag = old.tag; place > 0 && old.free == 0 { // it is there and forgotten
+			tag = binary.LittleEndian.Uint32(s[place:]) & tagBits
+			if !w.bury(s, now, &old) {
+				place = 0
+			}
+		}
 	}
-	if place == 0 || binary.LittleEndian.Uint32(s[place:]) != 0 { // damaged, or it is there and forgotten
+	if place == 0 {
 		return s.anew(w, now, e, seed)
 	}
-	w.begin(s, e.Forgotten())
 	w.put32(countAt, s.count()+1)
 	if e.Status <= Returning {
-		w.put32(liveAt, s.live()+1)
+		w.put32(liveAt, live+1)
 	}
 	w.put32(place, len(s)|int(tag))
 	if e.Status == Returning {
@@ -137,10 +147,33 @@ func (s Set) Add(w *Edit, now int64, e *Entry, seed uint64) error {
 	return nil
 }
 
+// bury has an entry of a set that is forgotten stay so, at whatever time it is read, because another one about its id comes. What is in the
+// heap keeps its Until. It reports whether it can.
+func (w *Edit) bury(s Set, now int64, e *Entry) bool {
+	from := len(w.bytes)
+	switch {
+	case e.Forgotten() > now || e.Status == Returning || s.expires() <= now: // of that, nothing is worth to be kept
+		return false
+	case e.Settled():
+		least := int64(-MaxTTL)
+		w.bytes = binary.LittleEndian.AppendUint64(w.bytes, uint64(least))[:from+backAt-restAt]
+		w.put(e.at+restAt, w.bytes[from:])
+	default:
+		least := int64(never)
+		w.bytes = binary.LittleEndian.AppendUint64(w.bytes, uint64(least))
+		w.put(e.at+untilAt, w.bytes[from:])
+	}
+	return true
+}
+
 // takes reports whether there is a place for an entry in a set that is valid.
 func (s Set) takes(e *Entry) bool {
-	return !s.compact() && s.count() < min(s.places()/8*7, most) && (e.Status != Returning || s.queued() < s.room()) &&
-		(e.Status > Returning || s.live() < MaxLive)
+	return s.fits(e) && (e.Status > Returning || s.live() < MaxLive)
+}
+
+// fits is takes, however many are live.
+func (s Set) fits(e *Entry) bool {
+	return !s.compact() && s.count() < min(s.places()/8*7, most) && (e.Status != Returning || s.queued() < s.room())
 }
 
 // Takes reports whether Add adds an entry without looking for those that might go, whatever its id is.
@@ -305,61 +338,68 @@ func (s Set) Reset(w *Edit, now int64) {
 
 // anew is Add for a set that must be written anew.
 func (s Set) anew(w *Edit, now int64, e *Entry, seed uint64) error {
-	var full Full
-	err := s.Room(now, e, &full)
-	if err == nil {
-		void := s.Void()
-		s.rewrite(w, now, &changes{more: e, seed: seed, void: void, each: e.Status <= Returning && e.Taken() <= void})
+	if f := e.full; f != nil && f.of == revisionOf(s) {
+		f.told = true
+	} else if err := s.Room(now, e, new(Full)); err != nil {
+		return err
 	}
-	return err
+	void := s.Void()
+	s.rewrite(w, now, &changes{more: e, seed: seed, void: void, each: e.Status <= Returning && e.Taken() <= void})
+	return nil
 }
 
-// Full remembers of a set that has no room until when that surely stays so, so that requests which find it full do not walk
-// over all its entries. The zero value remembers nothing.
+// Full remembers of a set that has no room what somebody who has looked at all its entries has seen. For lookAgain nobody looks
+// again: who asks is told what was so then, whatever has been settled, is over or has been forgotten since. The zero value
+// remembers nothing.
 type Full struct {
-	of          [queuedAt]byte // how the set begins: each edit changes that
-	live, known int64          // until when too many are live, and known
+	of    uint32 // the revision of the set then
+	known int    // how many ids were known,
+	lives int    // and how many holds live
+	told  bool   // Add has told the set how many
+	again int64
 }
 
-// tells returns the error for an entry if it is surely that of a set at now.
+// lookAgain is for how long a set that is full is not looked at again, in ns. A look takes a millisecond or two.
+const lookAgain = 100_000_000
+
+// tells returns the error for an entry if it is that of a set at now.
 func (f *Full) tells(s Set, now int64, e *Entry) error {
 	switch {
-	case f.of != [queuedAt]byte(s):
+	case f.of == 0 || now >= f.again || int32(revisionOf(s)-f.of) < 0: // or it is another set by now
 		return nil
-	case now < f.known:
+	case f.known >= MaxKnown && s.count() >= MaxKnown:
 		return ErrKnown
-	case now < f.live && e.Live(now):
+	case (f.lives >= MaxLive || f.told) && s.live() >= MaxLive && e.Live(now):
 		return ErrLive
 	}
 	return nil
 }
 
+// look looks at all entries of a set.
+func (f *Full) look(s Set, now int64) {
+	*f = Full{of: revisionOf(s), again: now + lookAgain}
+	for w := s.walk(); w.nextKnown(now, nil); {
+		if f.known++; w.status <= Returning && s.over(w.at-w.size) > now {
+			f.lives++
+		}
+	}
+}
+
 // Room returns the error that Add would return for an entry, of which only the status and Until count. f is what an earlier
-// call for the set has remembered.
+// call for the set has remembered, if Takes is false; the entry keeps it for Add.
 func (s Set) Room(now int64, e *Entry, f *Full) error {
-	if s.compact() || !s.Valid() || s.count() < MaxLive || s.takes(e) {
+	if s.Takes(e) {
 		return nil
 	}
-	if err := f.tells(s, now, e); err != nil {
-		return err
+	err := f.tells(s, now, e)
+	if err == nil && (f.of != revisionOf(s) || now >= f.again) {
+		f.look(s, now)
+		err = f.tells(s, now, e)
 	}
-	live, known := 0, 0
-	*f = Full{of: [queuedAt]byte(s), live: math.MaxInt64, known: math.MaxInt64}
-	s.Each(now, func(e *Entry) bool {
-		known++
-		if f.known = min(f.known, e.Forgotten()); e.Live(now) {
-			live++
-			f.live = min(f.live, e.Until)
-		}
-		return true
-	})
-	if live < MaxLive {
-		f.live = never
+	if err == nil {
+		e.full = f
 	}
-	if known < MaxKnown {
-		f.known = never
-	}
-	return f.tells(s, now, e)
+	return err
 }
 
 // changes are what a set is written anew for.
@@ -421,7 +461,7 @@ func (s Set) rewrite(w *Edit, now int64, c *changes) {
 	}
 	log, room := max(minLog, bits.Len(uint(known*12/7))), 0
 	if queued > 0 {
-		room = min(most, queued+queued/2+few)
+		room = min(most, queued+queued/2+few+known/8) // those that are settled stay in the heap for a while
 	}
 	head := setSize + 4<<log + 4*room
 	n := rewriting{now: now, expires: never, s: slices.Grow(Set(w.room[:0]), head+size)[:head]}

@@ -84,9 +84,9 @@ type Entry struct {
 	// Limit is the limit under which it was taken, as its owner encodes it. Of Once, it is what was asked for.
 	Limit []byte
 
-	at   int    // where it is
-	free int    // the place of the index that Find has found free for its id; 0 if it is not known
-	tag  uint32 // of the id, if free is known
+	at        int    // where it is
+	free, tag uint32 // the place of the index that Find has found free for its id, or 0 if it is not known, and the id's tag
+	full      *Full  // what Room has found out of the set; nil for nothing
 }
 
 // Place tells an entry where Add is to put it. unknown is what Find has made of an entry when it has found nothing about the same id in the
@@ -119,8 +119,8 @@ const (
 	MaxID, MaxLimit = 128, 255
 	// MaxTTL is the longest time of a hold, in ns: 39 hours.
 	MaxTTL = 1<<47 - 1
-	// MaxLive is the largest number of holds of one key that are live, and MaxKnown that of
-	// its ids.
+	// MaxLive is the largest number of holds of one key that are live. MaxKnown ids of a key always
+	// have room. It may know some more, up to most: what is forgotten goes when there is no room left, and then there is some for many.
 	MaxLive, MaxKnown = 1 << 16, 7 << 14
 
 	headSize = 12 // expires and revision
@@ -314,7 +314,7 @@ func (s Set) place(id []byte, e *Entry) (at int) {
 		at = setSize + 4*i
 		entry := binary.LittleEndian.Uint32(s[at:])
 		if entry == 0 {
-			e.free, e.tag = at, tag
+			e.free, e.tag = uint32(at), tag
 			return at
 		}
 		if entry&tagBits != tag {

@@ -283,7 +283,7 @@ func TestSetBounds(t *testing.T) {
 	}
 }
 
-// TestFullIsRemembered checks that a set that was found full is not walked over again before something of it can have changed.
+// TestFullIsRemembered checks that a set that was found full is not walked over again at once, and that it has room when it is.
 func TestFullIsRemembered(t *testing.T) {
 	var s Set
 	var w Edit
@@ -303,16 +303,20 @@ func TestFullIsRemembered(t *testing.T) {
 	empty := append(Set(nil), s...) // whoever walks over this finds nothing
 	clear(empty[empty.entries():])
 	for i := range 3 {
-		if err := empty.Room(now+int64(i)*1e8, &more, &f); err != ErrLive {
+		if err := empty.Room(now+int64(i)*lookAgain/3, &more, &f); err != ErrLive {
 			t.Fatalf("after %d: %v: it has walked", i, err)
 		}
 	}
 	if err := s.Room(now, &tomb, &f); err != nil {
 		t.Errorf("an id that holds nothing: %v", err)
 	}
+	if err := s.Room(now+lookAgain, &more, &f); err != ErrLive {
+		t.Errorf("when none is over: %v", err)
+	}
 	if err := s.Room(now+1e9, &more, &f); err != nil {
 		t.Errorf("when the first is over: %v", err)
 	}
+	f = Full{}
 	if err := s.Room(now, &more, &f); err != ErrLive {
 		t.Error(err)
 	}
@@ -324,6 +328,184 @@ func TestFullIsRemembered(t *testing.T) {
 	s.Change(&w, now, &e)
 	if s = w.inPlace(t, s); s.Room(now, &more, &f) != nil {
 		t.Error("there is no room when one is settled")
+	}
+}
+
+// TestStepsOfALongSetAreCheap checks that steps on a key with many ids neither write its set anew each time nor look at all of it.
+// What they write and look at is counted in bytes.
+//
+//test:norace
+func TestStepsOfALongSetAreCheap(t *testing.T) {
+	type run struct {
+		s         Set
+		w         Edit
+		f         Full
+		now       int64
+		next      int
+		size      int // bytes that were written or looked at
+		ok, fails int
+	}
+	add := func(r *run, id int, status Status, ttl int64) {
+		e := Entry{ID: fmt.Appendf(nil, "request:%d", id), Status: status, Until: r.now + ttl, Rest: ttl, Amount: 1, Limit: []byte("12345678")}
+		if status == Once {
+			e.Rest = 0
+		}
+		again := r.f.again
+		err := r.s.Room(r.now, &e, &r.f)
+		if r.f.again != again {
+			r.size += len(r.s)
+		}
+		if err == nil {
+			if err = r.s.Add(&r.w, r.now, &e, 7); err != nil {
+				t.Fatal(err)
+			}
+			r.size += len(r.w.Whole)
+			r.s, r.ok = r.w.inPlace(t, r.s), r.ok+1
+			return
+		}
+		r.fails++
+	}
+	settle := func(r *run, id int) {
+		var e Entry
+		if !r.s.Find(r.now, fmt.Appendf(nil, "request:%d", id), &e) {
+			return
+		}
+		e.Status, e.Back, e.Rest = Committed, 0, r.now+30e9-e.Until
+		r.s.Change(&r.w, r.now, &e)
+		r.s = r.w.inPlace(t, r.s)
+	}
+	const ttl = 60e9
+	for _, c := range []struct {
+		name        string
+		fill        int
+		status      Status
+		apart       int64 // the time between two of those
+		from        int64 // when the steps begin, after the last
+		steps       int
+		step        func(r *run, i int)
+		ok, atMost  int // how many are added at least, and at most
+		bytesAtMost int // for each step
+	}{
+		{"the time of one is over at each step", MaxLive, Kept, 1e6, ttl - MaxLive*1e6, 2_000, func(r *run, i int) {
+			r.now += 1e6
+			add(r, r.next, Kept, ttl)
+		}, 1_890, 2_000, 64 << 10},
+		{"one is settled at each step", MaxLive, Kept, 0, 0, 60_000, func(r *run, i int) {
+			settle(r, i)
+			add(r, r.next, Kept, ttl)
+		}, MaxKnown - MaxLive, most - MaxLive, 1 << 10},
+		{"one that goes back is settled at each step", MaxLive, Returning, 0, 0, 60_000, func(r *run, i int) {
+			settle(r, i)
+			add(r, r.next, Returning, ttl)
+		}, MaxKnown - MaxLive, most - MaxLive, 1 << 10},
+		{"an id is forgotten and comes again", 100_000, Once, 1e6, ttl - 100_000*1e6, 50_000, func(r *run, i int) {
+			r.now += 1e6
+			add(r, i, Once, ttl)
+		}, 50_000, 50_000, 1 << 10},
+		{"ids are known, and one is held and settled", 60_000, Once, 0, 0, 3_000, func(r *run, i int) {
+			add(r, r.next, Returning, ttl)
+			settle(r, r.next)
+		}, 3_000, 3_000, 2 << 10},
+		{"all ids that a key may have", most, Once, 4e5, ttl - most*4e5, 20_000, func(r *run, i int) {
+			r.now += 4e5
+			add(r, r.next, Once, ttl)
+		}, 3_000, 20_000, 16 << 10},
+	} {
+		r := &run{now: 1.7e18}
+		for ; r.next < c.fill; r.next++ {
+			add(r, r.next, c.status, ttl)
+			r.now += c.apart
+		}
+		r.now += c.from
+		r.size, r.ok, r.fails = 0, 0, 0
+		for i := range c.steps {
+			c.step(r, i)
+			r.next++
+		}
+		if per := r.size / c.steps; per > c.bytesAtMost {
+			t.Errorf("%s: a step writes and looks at %d bytes", c.name, per)
+		}
+		if r.ok < c.ok || r.ok > c.atMost {
+			t.Errorf("%s: %d are added, %d are not", c.name, r.ok, r.fails)
+		}
+		if n := r.s.count(); n > most {
+			t.Errorf("%s: %d ids", c.name, n)
+		}
+		t.Logf("%s: %d bytes a step; %d added, %d not", c.name, r.size/c.steps, r.ok, r.fails)
+	}
+}
+
+// TestIDThatComesAgain checks that of an id that was forgotten and is used again only the new entry counts, also for a node whose clock
+// is behind that of the one which made it, and that the set is not written anew for it.
+func TestIDThatComesAgain(t *testing.T) {
+	const now = int64(1.7e18)
+	for _, c := range []struct {
+		name string
+		e    Entry
+		to   Status
+	}{
+		{"a brief one", Entry{Status: Once, Until: now + 10, Amount: 1, Limit: []byte("12345678")}, Once},
+		{"one that says more", Entry{Status: Once, Until: now + 10, Amount: 1, Back: now + 5, Limit: []byte("12345678")}, Once},
+		{"one that was kept", Entry{Status: Kept, Until: now + 5, Rest: 5, Amount: 1}, Kept},
+		{"one that was settled", Entry{Status: Returning, Until: now + 50, Rest: 50, Amount: 1}, Committed},
+		{"one that went back", Entry{Status: Returning, Until: now + 5, Rest: 5, Amount: 1}, Returned},
+	} {
+		var s Set
+		var w Edit
+		add := func(now int64, e Entry) {
+			t.Helper()
+			if err := s.Add(&w, now, &e, 7); err != nil {
+				t.Fatal(c.name, err)
+			}
+			s = w.apply(t, s)
+		}
+		for i := range 40 {
+			add(now, Entry{ID: fmt.Append(nil, i), Status: Returning, Until: now + 40 + int64(i), Rest: 1e9})
+		}
+		c.e.ID = []byte("again")
+		add(now, c.e)
+		var e Entry
+		switch c.to {
+		case Committed:
+			s.Find(now, c.e.ID, &e)
+			e.Status, e.Rest = Committed, now+10-e.Until
+			s.Change(&w, now, &e)
+			s = w.inPlace(t, s)
+		case Returned:
+			s.Return(&w, now+5, true, func(*Entry) {})
+			s = w.inPlace(t, s)
+		}
+		if s.Find(now+9, c.e.ID, &e); e.Status != c.to || !s.Find(now+9, c.e.ID, &e) || s.Find(now+10, c.e.ID, &e) {
+			t.Fatalf("%s: %+v", c.name, e)
+		}
+		again := Entry{ID: c.e.ID, Status: Kept, Until: now + 1e6, Rest: 1e6, Amount: 2}
+		if err := s.Add(&w, now+20, &again, 7); err != nil || w.Whole != nil {
+			t.Fatalf("%s: %v, or it is written anew", c.name, err)
+		}
+		if s = w.inPlace(t, s); s.Check() != nil {
+			t.Error(c.name, s.Check())
+		}
+		for range 2 {
+			n := 0
+			s.Each(now, func(e *Entry) bool {
+				if string(e.ID) == "again" {
+					n++
+				}
+				return true
+			})
+			if !s.Find(now, c.e.ID, &e) || e.Amount != 2 || n != 1 {
+				t.Errorf("%s: %d are known, and %+v is found", c.name, n, e)
+			}
+			s.rewrite(&w, now, &changes{seed: 7, void: never})
+			s = bytes.Clone(w.Whole)
+		}
+		for i, k := 0, 0; i < 40; k++ { // all others go back in their order
+			if k > 50 || !s.Due(now+40+int64(i)) {
+				t.Fatalf("%s: %d is not due", c.name, i)
+			}
+			s.Return(&w, now+40+int64(i), true, func(*Entry) { i++ })
+			s = w.apply(t, s)
+		}
 	}
 }
 
