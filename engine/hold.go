@@ -29,7 +29,7 @@ import (
 // others at the next: until then they stay taken.
 
 // returnWork is how many bytes of states one look may write, about, to give back what is due.
-const returnWork = 4 << 20
+const returnWork = 1 << 19
 
 // Errors of holds.
 var (
@@ -533,38 +533,26 @@ func only(t *Txn, h uint64, key []byte) {
 	t.items[0].Hash, t.items[0].Key = h, key
 }
 
-// giveBack is a step of giveBackDue.
+// giveBackFirst is a step of giveBackDue.
 func giveBackFirst(t *Txn) error {
 	set, beside, err := setOf(t, 0)
 	if err != nil {
 		return err
 	}
-	var l limit.Limit
-	var d limit.Decision
-	void := set.Void()
 	var told []GoneBack
+	g := givingBack{t: t, void: set.Void(), bufs: [2]*[]byte{t.e.buffers.get(), t.e.buffers.get()}}
 	long := len(t.items[0].State) > longState
 	set.Return(&t.holds, t.now, long, func(e *hold.Entry) {
-		it, back := &t.items[0], int64(0)
 		t.tallies.count(holdsReturned)
-		if it.kind != 0 && limit.Unpack(e.Limit, &t.e.zones, &l) == nil && isFor(it, &l) {
-			buf := t.e.buffers.get()
-			var next []byte
-			var n int64
-			state, err := it.stateFor(&l)
-			if err == nil {
-				next, n, err = giveBackOf(state, t.now, &l, e, e.Amount, void, *buf)
-			}
-			if err == nil && next != nil && limit.Peek(&l, next, t.now, 0, &d) == nil && writeFor(it, &l, 1, &d, next) == nil {
-				it.Must, it.other, back = true, true, n
-			}
-			t.e.buffers.put(buf, next)
-		}
+		back := g.add(e)
 		if t.e.goneBack != nil {
 			told = append(told, GoneBack{t.now, t.items[0].Key, bytes.Clone(e.ID), e.Amount, back})
 		}
 		e.Back, e.Amount = e.Amount, e.Amount-back
 	})
+	g.store()
+	t.e.buffers.put(g.bufs[0], nil)
+	t.e.buffers.put(g.bufs[1], nil)
 	if err := editSet(t, beside, &t.holds, true); err != nil {
 		return err
 	}
@@ -575,6 +563,61 @@ func giveBackFirst(t *Txn) error {
 		t.e.goneBack(&told[i])
 	}
 	return nil
+}
+
+// givingBack gives estimates back to the state of a key, one after the other. Nearly all have the same limit. So the limit is read, and
+// the state stored, once for all that have the same in a row.
+type givingBack struct {
+	t      *Txn
+	void   int64
+	limit  limit.Limit
+	packed []byte // the limit; empty for none
+	open   bool   // the key's state is one for it
+	state  []byte
+	given  bool       // state is not stored, and lies in the second of bufs
+	bufs   [2]*[]byte // the first is for the next state
+}
+
+// add gives an estimate back, and returns how much that is.
+func (g *givingBack) add(e *hold.Entry) (back int64) {
+	if len(g.packed) == 0 || string(e.Limit) != string(g.packed) {
+		g.begin(e.Limit)
+	}
+	if !g.open {
+		return 0
+	}
+	next, back, err := giveBackOf(g.state, g.t.now, &g.limit, e, e.Amount, g.void, (*g.bufs[0])[:0])
+	if err != nil || next == nil {
+		return 0
+	}
+	*g.bufs[0] = next[:0]
+	g.bufs[0], g.bufs[1] = g.bufs[1], g.bufs[0]
+	g.state, g.given = next, true
+	return back
+}
+
+// begin begins with the estimates of a limit.
+func (g *givingBack) begin(packed []byte) {
+	g.store()
+	it := &g.t.items[0]
+	g.packed, g.open = packed, it.kind != 0 && limit.Unpack(packed, &g.t.e.zones, &g.limit) == nil && isFor(it, &g.limit)
+	if g.open {
+		var err error
+		g.state, err = it.stateFor(&g.limit)
+		g.open = err == nil
+	}
+}
+
+// store writes the state to the key's item. If it cannot be read after all, the estimates stay taken.
+func (g *givingBack) store() {
+	if !g.given {
+		return
+	}
+	it := &g.t.items[0]
+	var d limit.Decision
+	if g.given = false; limit.Peek(&g.limit, g.state, g.t.now, 0, &d) == nil && writeFor(it, &g.limit, 1, &d, g.state) == nil {
+		it.Must, it.other = true, true
+	}
 }
 
 // nextReturn returns when something of the item's key is to go back, or math.MaxInt64.

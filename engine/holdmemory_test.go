@@ -145,6 +145,47 @@ func TestReturnsToALongLogAreBounded(t *testing.T) {
 	}
 }
 
+// Estimates under several limits, in turn, all go back at one look, and so do those of a key that is blocked.
+func TestReturnsOfSeveralLimits(t *testing.T) {
+	for _, specs := range [][]string{
+		{"FIXED 5000/d"},
+		{"FIXED 5000/d", "FIXED 4000/d"},
+		{"GCRA 5000/h", "TOKEN 5000/h", "LEAKY 5000/h"},
+		{"SLIDING 5000/h"},
+		{"SEGMENTED 5000/h SEGMENTS 5"},
+		{"LOG 5000/h", "LOG 4000/h"},
+		{"FIXED 5000/d BLOCK 10s", "FIXED 4000/d BLOCK 10s"},
+	} {
+		for _, many := range []int{1, 3, 17, 600} {
+			e := New(Options{Shards: 1})
+			defer e.Close()
+			limits := parsed(t, specs...)
+			now, k := int64(1.7e18), key(1)
+			var d limit.Decision
+			for i := range many {
+				h := Hold{ID: strconv.AppendInt(nil, int64(i), 10), TTL: 1e9, Returns: true}
+				if err := e.HoldAt(0, now, k, &limits[i/2%len(limits)], 2, &h, &d); err != nil || d.Limited {
+					t.Fatalf("%s: %+v, %v", specs, d, err)
+				}
+			}
+			first := &limits[0]
+			if first.Block > 0 {
+				if err := e.Take(now, k, first, 4999, &d); err != nil || !d.Limited {
+					t.Fatalf("%s: %+v, %v", specs, d, err)
+				}
+				now += 11e9
+			}
+			now += 1e9
+			if d, err := peek(e, now, k, first, 0); err != nil || d.Remaining < first.Max-1 { // a bucket keeps a part of a token
+				t.Errorf("%s, %d: %d are left of %d, %v", specs, many, d.Remaining, first.Max, err)
+			}
+			if s := e.Stats(); s.HoldsReturned != uint64(many) {
+				t.Errorf("%s: %d of %d have gone back", specs, s.HoldsReturned, many)
+			}
+		}
+	}
+}
+
 // An estimate that is to go back, on a key that nobody asks about until all of it is forgotten, is gone with its set.
 func TestReturnsThatAreForgotten(t *testing.T) {
 	for _, spec := range []string{"GCRA 100/h", "FIXED 100/s", "LOG 100/s"} {
