@@ -11,6 +11,7 @@ import (
 func TestPlantedBugsAreCaught(t *testing.T) {
 	plant.Check(t, []plant.Bug{
 		{"told-before-the-sync", "redo.go", "	if err := l.file.Sync(); err != nil {\n", "	if err := error(nil); err != nil {\n", "TestRedo"},
+		{"nobody-may-join", "redo.go", "		runtime.Gosched()\n", "		_ = runtime.Gosched\n", "TestBatchGathers"},
 		{"full-file-removed-at-once", "redo.go", "		if err := t.Sync(); err != nil {\n", "		if t == nil {\n			err := t.Sync()\n", "TestRedo"},
 		{"directory-not-durable", "redo.go", "	if err := l.fs.SyncDir(filepath.Dir(l.dir)); err != nil {\n", "	if err := error(nil); err != nil {\n", "TestRedo"},
 		{"error-forgotten", "redo.go", "	b.err = l.err\n", "	b.err = nil\n", "TestRedoReportsErrors"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"sync"
 
 	"limitdb/internal/disk"
@@ -148,6 +149,7 @@ func (l *Log) commit(t *Target, what action, off int64, data []byte) error {
 		return b.err
 	}
 	l.writing.Lock()
+	l.gather(b)
 	l.mu.Lock()
 	l.batch = nil
 	b.err = l.err
@@ -160,6 +162,18 @@ func (l *Log) commit(t *Target, what action, off int64, data []byte) error {
 	l.writing.Unlock()
 	close(b.done)
 	return b.err
+}
+
+// gather lets those join a batch who are about to begin one: groups whose rounds begin together, or whose entries came together. One sync is
+// then enough for all of them.
+func (l *Log) gather(b *batch) {
+	for n, before := 1, 0; n > before; {
+		runtime.Gosched()
+		before = n
+		l.mu.Lock()
+		n = len(b.frames)
+		l.mu.Unlock()
+	}
 }
 
 // fail notes an error, after which nothing becomes durable.

@@ -355,6 +355,36 @@ func TestOneSyncForMany(t *testing.T) {
 	}
 }
 
+// What many are about to write when the first of them begins becomes durable with one sync.
+func TestBatchGathers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that all are there when the first runs
+	fsys := disktest.New("/raft/a")
+	l, err := Open(fsys, "/raft/redo", FileBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := disk.CreateAppender(fsys, "/raft/a/file", []byte("head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			target, err := l.Target(file, "/raft/a", []byte("head"))
+			if err == nil {
+				err = target.Wrote(4, []byte("some"))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if l.batches > 3 { // one, unless the system takes the processor away
+		t.Errorf("%d syncs", l.batches)
+	}
+}
+
 // A damaged byte is an error, but for the last batch, whose sync may not have ended.
 func TestDamagedRedoLog(t *testing.T) {
 	fs := disktest.New("/g/1")
