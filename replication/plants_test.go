@@ -83,7 +83,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"epoch-of-a-paused-table", "transfer.go", "		n.replica.abdicateAny(errTransfer) // from an epoch", "		// from an epoch", "TestTransferDuringAnotherBeginning"},
 		{"cut-of-the-log-forgotten", "log.go", "if err := d.fs.Rename(s.name(d.dir, from), s.name(d.dir, index)); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
 		{"removal-not-synced-when-opened", "log.go", "if err := d.fs.SyncDir(d.dir); err != nil {\n\t\t\treturn err", "if err := error(nil); err != nil {\n\t\t\treturn err", "TestDiskLog"},
-		{"names-of-snapshots-not-synced-when-opened", "snapstore.go", "if err := fsys.SyncDir(dir); err != nil {", "if err := error(nil); err != nil {", "TestCrashesOfANode"},
+		{"names-of-snapshots-not-synced-when-opened", "snapstore.go", "if err := fsys.SyncDir(dir); err != nil {", "if err := error(nil); err != nil {", "TestSnapshotIsDurableOnceSeen"},
 		{"snapshot-gone-while-listed", "snapstore.go", "derr == nil && !slices.Contains(now, name)", "derr == nil && now == nil", "TestSnapshotGoesWhileListed"},
 		{"rebuilt-from-a-log-that-is-cut", "rebuild.go", "newest != nil && newest.Index > from", "newest != nil && false", "TestSnapshotDuringARebuilding"},
 		{"damaged-snapshot-taken", "snapstore.go", "if _, err := k.check.Write(b); err != nil {", "if err := error(nil); err != nil {", "TestDamagedSnapshotsAreRefused"},

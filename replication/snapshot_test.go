@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +72,44 @@ func publish(s *snapshotStore, index, term uint64, b []byte) error {
 		return errors.Join(err, sink.Cancel())
 	}
 	return sink.Close()
+}
+
+// A snapshot that a start has seen is there after a loss of power, also if the process before was killed at any moment of publishing it.
+func TestSnapshotIsDurableOnceSeen(t *testing.T) {
+	state := encodedSnapshot(t, &fence{epoch: id{1, 2}, format: Format}, nil)
+	for left, killed, seen := 0, true, 0; killed; left++ {
+		fsys := disktest.New("/snapshots")
+		s, err := openSnapshots(fsys, "/snapshots")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fsys.Left = left
+		err = publish(s, 1, 1, state)
+		if killed = errors.Is(err, disktest.ErrCrashed); err != nil && !killed {
+			t.Fatal(err)
+		}
+		fsys.Crashed, fsys.Left = false, -1
+		list := func(fsys disk.FS) int {
+			s, err := openSnapshots(fsys, "/snapshots")
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := s.List()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(all)
+		}
+		there := list(fsys)
+		if seen += there; !killed && seen < 2 {
+			t.Errorf("no process was killed between the naming of the snapshot and its end")
+		}
+		for seed := range uint64(20) {
+			if n := list(fsys.Crash(rand.New(rand.NewPCG(seed, 0)))); n != there {
+				t.Fatalf("killed at operation %d, %d snapshots were seen; %d are there after a loss of power", left, there, n)
+			}
+		}
+	}
 }
 
 // A snapshot that is damaged is never published, in whatever pieces it arrives, and never read to its end to be sent.
