@@ -217,6 +217,8 @@ func TestParkedReplies(t *testing.T) {
 }
 
 // Of replies that are known to be large, no more are awaited than may be parked, and of what runs here no more are kept.
+//
+//test:norace
 func TestParkedRepliesAreFewIfTheyAreLarge(t *testing.T) {
 	n := newGroupNodes(t)
 	c := n.nodes[0].client()
