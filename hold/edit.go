@@ -348,9 +348,8 @@ func (s Set) anew(w *Edit, now int64, e *Entry, seed uint64) error {
 	return nil
 }
 
-// Full remembers of a set that has no room what somebody who has looked at all its entries has seen. For lookAgain nobody looks
-// again: who asks is told what was so then, whatever has been settled, is over or has been forgotten since. The zero value
-// remembers nothing.
+// Full remembers what a look at all entries of a set without room has found. For lookAgain it is not looked at again, whatever ends or is
+// forgotten meanwhile. The zero value remembers nothing.
 type Full struct {
 	of    uint32 // the revision of the set then
 	known int    // how many ids were known,

@@ -119,8 +119,8 @@ const (
 	MaxID, MaxLimit = 128, 255
 	// MaxTTL is the longest time of a hold, in ns: 39 hours.
 	MaxTTL = 1<<47 - 1
-	// MaxLive is the largest number of holds of one key that are live. MaxKnown ids of a key always
-	// have room. It may know some more, up to most: what is forgotten goes when there is no room left, and then there is some for many.
+	// MaxLive is the largest number of holds of one key that are live. A key always has
+	// room for MaxKnown ids. It may know more, up to most, because forgotten ids are removed many at a time.
 	MaxLive, MaxKnown = 1 << 16, 7 << 14
 
 	headSize = 12 // expires and revision

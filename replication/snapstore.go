@@ -215,7 +215,7 @@ type sink struct {
 	tmp  string
 	meta raft.SnapshotMeta
 	done bool
-	// check sees what is written: another node may send a snapshot that is damaged on its disk. A node that loads such a one stops.
+	// check checks what is written. A snapshot that another node sends may be damaged on that node's disk, and a node that loads a damaged one stops.
 	check blockCheck
 }
 

@@ -23,7 +23,8 @@ type Transport struct {
 	Layer *Layer
 	// Stop is closed when the node stops. It is set before Raft starts.
 	Stop <-chan struct{}
-	// Sends returns what is sent of a snapshot with a last entry and a size; nil: it is sent as it is. It is set before Raft starts.
+	// Sends returns the reader from which a snapshot is sent, given the index of its last entry, its size in bytes, and the snapshot. If it is nil,
+	// snapshots are sent as they are. It is set before Raft starts.
 	Sends func(last uint64, size int64, data io.Reader) io.Reader
 
 	alone    atomic.Bool // heartbeats do not wait for other messages
