@@ -192,7 +192,8 @@ func TestWaitRace(t *testing.T) {
 	const goroutines, rounds, keys = 16, 300, 3
 	for g := range goroutines {
 		workers.Go(func() {
-			for i := range rounds {
+			// Who leaves in time is luck, so the rounds go on until one has.
+			for i := 0; i < rounds || left.Load() == 0; i++ {
 				k := key((g + i) % keys)
 				w := &Waiter{Request: Request{Limit: l, Cost: 1 + int64(i%2)}, Until: clock() + int64(i%7)*200_000, Owner: make(chanOwner)}
 				if e.Ask(clock(), k, w) {
@@ -238,8 +239,8 @@ func TestWaitRace(t *testing.T) {
 	if granted.Load() > most {
 		t.Errorf("%d granted, at most %d could be", granted.Load(), most)
 	}
-	if st := e.Stats(); st.Waiting != 0 || st.WaitingKeys != 0 || st.Waited == 0 || left.Load() == 0 {
-		t.Errorf("%+v, %d left", st, left.Load())
+	if st := e.Stats(); st.Waiting != 0 || st.WaitingKeys != 0 || st.Waited == 0 {
+		t.Errorf("%+v", st)
 	}
 	e.check()
 }
