@@ -120,7 +120,7 @@ func TestMaxMemoryAuto(t *testing.T) {
 			const size = 5000
 			for range size {
 				key++
-				fmt.Fprintf(&batch, "RL.TAKE key-with-a-name-%010d GCRA 10/d\r\n", key)
+				fmt.Fprintf(&batch, "RL.TAKE key-with-a-name-%0100d GCRA 10/d\r\n", key)
 			}
 			c.send(batch.String() + "PING\r\n")
 			for got := ""; got != "+PONG"; {

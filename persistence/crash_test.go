@@ -465,17 +465,24 @@ func seeds(short int) uint64 {
 // No acknowledged decision is lost in a crash that keeps any subset of the unsynced data.
 //
 //test:norace
-func TestCrashesLoseNothingAlways(t *testing.T) { crashes(t, Always, "", 600) }
+func TestCrashesLoseNothingAlways(t *testing.T) {
+	t.Parallel()
+	crashes(t, Always, "", 600)
+}
 
 // Synced changes are not lost, and neither is the order of changes.
 //
 //test:norace
-func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec, "", 1500) }
+func TestCrashesLoseNothingSynced(t *testing.T) {
+	t.Parallel()
+	crashes(t, EverySec, "", 1500)
+}
 
 // The same while the policy changes, so that a log under one policy has zeros written under another.
 //
 //test:norace
 func TestCrashesLoseNothingWhenThePolicyChanges(t *testing.T) {
+	t.Parallel()
 	crashes(t, Always, "policy", 600)
 }
 
@@ -484,6 +491,7 @@ func TestCrashesLoseNothingWhenThePolicyChanges(t *testing.T) {
 //
 //test:norace
 func TestCrashesLoseNothingWhenTheLogIsSwitched(t *testing.T) {
+	t.Parallel()
 	crashes(t, Always, "policy and log", 600)
 }
 

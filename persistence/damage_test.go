@@ -109,6 +109,7 @@ func (im *image) after(t *testing.T, w *world) {
 //
 //test:norace
 func TestLogCutAtEveryByte(t *testing.T) {
+	t.Parallel()
 	size := 8 << 10
 	if long() {
 		size = 16 << 10

@@ -82,6 +82,7 @@ func (w *world) work(stop func() bool) error {
 //
 //test:norace
 func TestEveryOperationFails(t *testing.T) {
+	t.Parallel()
 	everyFault(t, func(t *testing.T, w *world, fs *disktest.Faulty) bool {
 		err := w.start(fs)
 		if err == nil {

@@ -16,6 +16,7 @@ import (
 //
 //test:norace
 func TestRestartsAfterAFailure(t *testing.T) {
+	t.Parallel()
 	restarts := 0
 	everyFault(t, func(t *testing.T, w *world, fs *disktest.Faulty) bool {
 		err := w.start(fs)

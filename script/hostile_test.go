@@ -16,7 +16,7 @@ import (
 //
 //test:norace
 func TestHostileScripts(t *testing.T) {
-	n := 2000
+	n := 1000
 	if os.Getenv("LIMITDB_LONG") == "1" {
 		n = 10_000
 	}

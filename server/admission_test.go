@@ -108,6 +108,8 @@ func (w admissionWords) args(cmd *command) [][]byte {
 }
 
 // TestAdmission compares the answers to all commands with those in admissionFile. LIMITDB_RECORD=1 writes the file anew.
+//
+//test:norace
 func TestAdmission(t *testing.T) {
 	t.Parallel()
 	texts := map[string]map[string]string{} // by the command's name, then by state and caller

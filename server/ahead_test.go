@@ -55,6 +55,8 @@ func pipelineLines() []string {
 
 // A command that is recognized by the bytes of the previous one gets the same reply as if it was
 // parsed by itself, wherever the stream is cut into reads.
+//
+//test:norace
 func TestRememberedCommandsAreAnsweredTheSame(t *testing.T) {
 	lines := pipelineLines()
 	known, formed := 0, 0

@@ -13,6 +13,8 @@ import (
 
 // TestRulesCountDenials checks that a rule with COUNTDENIED decides as RL.TAKE does, whichever way the check comes, and
 // that a rule in shadow mode and a candidate say what it would decide.
+//
+//test:norace
 func TestRulesCountDenials(t *testing.T) {
 	for _, limit := range []string{"FIXED 3/m COUNTDENIED", "SLIDING 3/m COUNTDENIED", "SEGMENTED 3/m SEGMENTS 4 COUNTDENIED", "LOG 3/m COUNTDENIED", "LOG 100/m COUNTDENIED"} {
 		for _, way := range []string{"alone", "MULTI", "EVAL", "WAIT"} {

@@ -137,6 +137,8 @@ func TestRulesFromAFile(t *testing.T) {
 }
 
 // TestLongRules loads a file that is larger than an argument may be.
+//
+//test:norace
 func TestLongRules(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

@@ -382,6 +382,7 @@ func (d *differential) compare(g *twins, seed uint64, all []twin) {
 	}
 }
 
+//test:norace
 func TestRepliesAreThoseOfRedis(t *testing.T) {
 	t.Parallel()
 	d := &differential{t: t, redis: startRedis(t)}

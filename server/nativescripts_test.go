@@ -24,6 +24,8 @@ var scriptTexts = flag.String("scripts", "", "a `folder` of files SHA.lua, to te
 // TestNativeScripts compares each handler with its script, from random states and with random arguments: the replies, and
 // the keys afterwards. An additional blank makes the server run the script in Lua. Package known has vectors of Redis for
 // the scripts whose text is in no package.
+//
+//test:norace
 func TestNativeScripts(t *testing.T) {
 	for _, spec := range knowntest.Specs() {
 		if !spec.Published() && *scriptTexts == "" {

@@ -268,6 +268,8 @@ func TestStepsInTheSlowLog(t *testing.T) {
 }
 
 // The longer keys and the pattern are, the fewer keys a step matches, and a transaction ends when it has matched too much.
+//
+//test:norace
 func TestMatchingIsBounded(t *testing.T) {
 	ts := newTestServer(t)
 	gcra, d := limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: int64(time.Hour)}, limit.Decision{}

@@ -98,6 +98,8 @@ func TestRowsHaveOneWork(t *testing.T) {
 }
 
 // TestOneWorkForAllWays carries out the same random decisions in each way, on a server for each. Replies, keys and counters must be the same.
+//
+//test:norace
 func TestOneWorkForAllWays(t *testing.T) {
 	t.Parallel()
 	const rules = `version: 1
