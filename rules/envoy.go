@@ -123,6 +123,9 @@ func (im *importer) envoy(root *yaml.Node) {
 		}
 		var rules []outRule
 		im.lookups(file.descriptors, path, outRule{}, "", &rules)
+		for rules[len(rules)-1].none { // it keeps no other away
+			rules = rules[:len(rules)-1]
+		}
 		switch {
 		case len(rules) == 1:
 			im.add(file.domain, outEntry{outRule: rules[0]})
@@ -175,11 +178,16 @@ func (im *importer) descriptors(list *yaml.Node) (all []*envoyNode) {
 	return slices.DeleteFunc(all, func(n *envoyNode) bool { return im.hidden(n, all) })
 }
 
-// isWildcard reports whether the value has a star, which stands for any bytes.
-func (n *envoyNode) isWildcard() bool { return strings.Contains(n.value, "*") }
+// isWildcard reports whether the value ends with a star, which stands for any bytes. Any other star is a star to Envoy.
+func (n *envoyNode) isWildcard() bool { return strings.HasSuffix(n.value, "*") }
 
-// pattern returns the value as a pattern. A backslash is nothing special to Envoy.
-func (n *envoyNode) pattern() string { return strings.ReplaceAll(n.value, `\`, `\\`) }
+// pattern returns the value as a pattern.
+func (n *envoyNode) pattern() string {
+	if begin, ok := strings.CutSuffix(n.value, "*"); ok {
+		return literal(begin) + "*"
+	}
+	return literal(n.value)
+}
 
 // hidden reports whether a wildcard is never looked up, since one before it takes all of its values.
 func (im *importer) hidden(n *envoyNode, among []*envoyNode) bool {
@@ -202,12 +210,12 @@ func (im *importer) hidden(n *envoyNode, among []*envoyNode) bool {
 // lookups appends a rule for each way in which a descriptor with the keys of path can be looked up. The lookup
 // never goes back: a value that is listed and leads nowhere means no limit.
 func (im *importer) lookups(nodes []*envoyNode, path []string, so outRule, name string, rules *[]outRule) {
-	found := false
+	rest := false // there is a descriptor for all other values
 	for _, n := range nodes {
 		if n.key != path[0] {
 			continue
 		}
-		found = true
+		rest = rest || n.value == ""
 		r := outRule{Match: map[string]string{}, Key: slices.Clone(so.Key)}
 		maps.Copy(r.Match, so.Match)
 		as := strings.TrimPrefix(name+"_"+n.key, "_")
@@ -225,8 +233,8 @@ func (im *importer) lookups(nodes []*envoyNode, path []string, so outRule, name 
 		im.rate(n, as, &r)
 		*rules = append(*rules, r)
 	}
-	if !found && len(so.Match) > 0 {
-		r := outRule{Name: im.named(name + "_none"), Match: so.Match, Key: append(slices.Clone(so.Key), path...), Unlimited: true}
+	if !rest && len(so.Match) > 0 {
+		r := outRule{Name: im.named(name + "_none"), Match: so.Match, Key: append(slices.Clone(so.Key), path...), Unlimited: true, none: true}
 		*rules = append(*rules, r)
 	}
 }

@@ -68,6 +68,8 @@ type outRule struct {
 	Limit     string            `yaml:"limit,omitempty"`
 	Unlimited bool              `yaml:"unlimited,omitempty"`
 	Mode      string            `yaml:"mode,omitempty"`
+
+	none bool // nothing is found, which keeps the rules after it away
 }
 
 type importer struct {

@@ -147,14 +147,22 @@ func TestImportEnvoyConstructs(t *testing.T) {
 			"foo=1": "foo FIXED 2/m", "foo=1 bar=2": "foo FIXED 2/m, foo_bar FIXED 3/m", "foo=1 bar=banned": "foo FIXED 2/m, foo_bar_banned FIXED 0/m",
 			"foo=1 bay=2": "foo FIXED 2/m", "foo=1 baz=shady": "foo FIXED 2/m, foo_baz_shady FIXED 1/m (shadow)", "foo=1 baz=x": "foo FIXED 2/m", "qux=1": "",
 		}, []string{"line 1: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has"}},
-		{"stars anywhere", `
-  - {key: a, value: "/api*v1", share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 1}}
-  - {key: a, value: "svc*ep*rpc", rate_limit: {unit: minute, requests_per_unit: 2}}
+		{"a star stands for something only at the end", `
+  - {key: a, value: "/api*v1", rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: a, value: "svc*ep*", share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 2}}
   - {key: a, value: "/api/7/v1", rate_limit: {unit: minute, requests_per_unit: 3}}
   - {key: a, value: "\\x*", rate_limit: {unit: minute, requests_per_unit: 4}}
 `, map[string]string{
-			"a=/api/v2/v1": "a_/api_v1 FIXED 1/m", "a=/api/7/v1": "a_/api/7/v1 FIXED 3/m", "a=svc1ep2rpc": "a_svc_ep_rpc FIXED 2/m", "a=/api": "", `a=\x1`: "a__x_ FIXED 4/m",
+			"a=/api*v1": "a_/api_v1 FIXED 1/m", "a=/api/v2/v1": "", "a=/api/7/v1": "a_/api/7/v1 FIXED 3/m", "a=svc1ep2": "", "a=svc*ep2": "a_svc_ep_ FIXED 2/m",
+			"a=/api": "", `a=\x1`: "a__x_ FIXED 4/m",
 		}, nil},
+		{"a lookup never goes back", `
+  - {key: a, value: x, descriptors: [{key: b, value: "1", rate_limit: {unit: minute, requests_per_unit: 1}}]}
+  - {key: a, descriptors: [{key: b, rate_limit: {unit: minute, requests_per_unit: 2}}]}
+  - {key: c, value: x, descriptors: [{key: d, value: "1", rate_limit: {unit: minute, requests_per_unit: 3}}]}
+`, map[string]string{
+			"a=x b=1": "a_x_b_1 FIXED 1/m", "a=x b=2": "", "a=y b=2": "a_b FIXED 2/m", "c=x d=1": "c_x_d_1 FIXED 3/m", "c=x d=2": "",
+		}, []string{"line 1: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has"}},
 		{
 			"the first wildcard in the file", `
   - {key: a, value: "fo*", rate_limit: {unit: minute, requests_per_unit: 1}}
