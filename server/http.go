@@ -79,6 +79,7 @@ type httpCall struct {
 	turn    uint64         // see durable.Source.Turn
 	away    bool           // only the leader can run it: it has not run
 	refused bool           // it has not run for another reason
+	reads   bool           // it may be sent again, also if it is not known what became of it
 	crossed *crossed       // nil: it asks no groups that have yet to answer
 	woken   chan struct{}  // by those
 }
@@ -180,7 +181,7 @@ func (worker) OutputLimit() int64 { return math.MaxInt64 }
 
 // goEverywhere runs a command on the keys of all groups, of which other nodes lead some.
 func (c *httpCall) goEverywhere(ctx context.Context) (out []byte, err error) {
-	all := &gathered{args: c.Args}
+	all := gathering(&c.call, c.Args)
 	if c.Groups, err = all.ask(ctx, &c.call); err != nil {
 		return resp.AppendError(nil, err.Error()), nil
 	}
@@ -292,7 +293,7 @@ func (c *httpCall) portrait() uplink.Client {
 }
 
 // forward sends the command to the node that leads, and returns its reply. begun is false if that node has
-// not begun the command.
+// not begun the command, or if there is no reply and the command may be sent again.
 func (c *httpCall) forward(ctx context.Context, link *uplink.Link) (out []byte, begun bool, err error) {
 	srv := c.srv
 	st := srv.streams.Take(link, c.portrait())
@@ -327,7 +328,7 @@ func (c *httpCall) forward(ctx context.Context, link *uplink.Link) (out []byte, 
 			fallthrough
 		case whole:
 			return out, true, nil
-		case ended && cause == uplink.Refused && len(out) == 0:
+		case ended && cause == uplink.Refused && len(out) == 0, ended && c.reads:
 			return nil, false, nil
 		case ended:
 			srv.counters.unknownOutcomes.Add(1)
@@ -386,13 +387,20 @@ func (srv *Server) May(ctx context.Context, words ...string) (text string) {
 // gathered is a command on the keys of all groups, and what other nodes have replied about those that they lead.
 type gathered struct {
 	args    [][]byte
+	reads   bool   // it changes nothing, so it may be asked for again
+	has     []bool // by the index in Server.keyed: the groups that the replies are about
 	replies []resp.Value
+}
+
+// gathering returns what gathers for the command of a call.
+func gathering(c *call, args [][]byte) *gathered {
+	return &gathered{args: args, reads: c.cmd.Flags&spec.Readonly != 0, has: make([]bool, len(c.srv.keyed))}
 }
 
 // gather runs the command of the call on the groups of all nodes: it asks the others, and then runs it here.
 func gather(c *call) {
 	s, cmd := c.client, c.cmd
-	all := &gathered{args: handler.CloneArgs(c.Args)}
+	all := gathering(c, handler.CloneArgs(c.Args))
 	var led []*handler.Group
 	asks := c.srv.newCall(c.srv.group, c.Began, resp.RESP3, nil)
 	asks.Rights, asks.Origin = c.Rights, c.From()
@@ -411,13 +419,14 @@ func gather(c *call) {
 	})
 }
 
-// ask asks the other nodes. It returns the groups that this node leads, nil for others. It blocks.
+// ask asks the other nodes, and those that lead meanwhile about what has no reply yet. It returns the groups of the rest, which this node leads, nil for
+// others. It blocks.
 func (a *gathered) ask(ctx context.Context, c *call) (led []*handler.Group, err error) {
 	srv, woken := c.srv, make(forward.Waker, 1)
 	defer srv.leaderless.Remove(woken)
 	for begin := srv.clock.Now(); ; {
-		var far map[*uplink.Link]string
-		if led, far = leading(srv); far != nil {
+		var far map[*uplink.Link][]int
+		if led, far = a.leading(srv); far != nil {
 			if done, err := a.askAll(ctx, c, far); done || err != nil {
 				return led, err
 			}
@@ -425,6 +434,10 @@ func (a *gathered) ask(ctx context.Context, c *call) (led []*handler.Group, err 
 		}
 		waited := srv.clock.Now() - begin
 		if waited < 0 || waited >= int64(leaderWait) || !srv.leaderless.Add(woken) {
+			if len(a.replies) > 0 && !a.reads { // some groups have changed
+				srv.counters.unknownOutcomes.Add(1)
+				return nil, errors.New(errUnknownOutcome)
+			}
 			return nil, errors.New(spec.ErrNoLeader)
 		}
 		select {
@@ -435,11 +448,14 @@ func (a *gathered) ask(ctx context.Context, c *call) (led []*handler.Group, err 
 	}
 }
 
-// leading returns the groups that this node leads, nil for others, and for each other node the numbers of those that it leads. far is nil while no
-// node is known to lead one of them.
-func leading(srv *Server) (led []*handler.Group, far map[*uplink.Link]string) {
-	led, far = make([]*handler.Group, len(srv.keyed)), map[*uplink.Link]string{}
+// leading returns, of the groups that no reply is about, those that this node leads, nil for others, and for each other node the indexes of those that it
+// leads. far is nil while no node is known to lead one of them.
+func (a *gathered) leading(srv *Server) (led []*handler.Group, far map[*uplink.Link][]int) {
+	led, far = make([]*handler.Group, len(srv.keyed)), map[*uplink.Link][]int{}
 	for i, g := range srv.keyed {
+		if a.has[i] {
+			continue
+		}
 		if g.Leads() {
 			led[i] = &g.Group
 			continue
@@ -448,38 +464,51 @@ func leading(srv *Server) (led []*handler.Group, far map[*uplink.Link]string) {
 		if link == nil {
 			return led, nil
 		}
-		if far[link] != "" {
-			far[link] += ","
-		}
-		far[link] += strconv.Itoa(i + 1)
+		far[link] = append(far[link], i)
 	}
 	return led, far
 }
 
-// askAll asks all other nodes at once about their groups. It returns false if one no longer leads all of them.
-func (a *gathered) askAll(ctx context.Context, c *call, far map[*uplink.Link]string) (done bool, err error) {
-	told := make(chan told, len(far))
-	for link, numbers := range far {
-		h := &httpCall{call: c.srv.newCall(c.srv.group, c.Began, resp.RESP3, append([][]byte{[]byte(onlyGroups), []byte(numbers)}, a.args...)), from: c.From()}
+// askAll asks all other nodes at once about their groups. It returns false if one no longer leads all of them, or if it is lost and may be asked again.
+func (a *gathered) askAll(ctx context.Context, c *call, far map[*uplink.Link][]int) (done bool, err error) {
+	all := make(chan told, len(far))
+	for link, groups := range far {
+		numbers := strconv.AppendInt(nil, int64(groups[0]+1), 10)
+		for _, i := range groups[1:] {
+			numbers = strconv.AppendInt(append(numbers, ','), int64(i+1), 10)
+		}
+		h := &httpCall{call: c.srv.newCall(c.srv.group, c.Began, resp.RESP3, append([][]byte{[]byte(onlyGroups), numbers}, a.args...)), from: c.From(), reads: a.reads}
 		h.Rights = c.Rights
-		go func() { told <- h.ask(ctx, link) }()
+		go func() {
+			t := h.ask(ctx, link)
+			t.groups = groups
+			all <- t
+		}()
 	}
-	a.replies, done = a.replies[:0], true
+	done = true
 	for range far {
-		t := <-told
+		t := <-all
 		if err == nil {
 			err = t.err
 		}
-		a.replies, done = append(a.replies, t.reply), done && t.begun
+		if !t.begun {
+			done = false
+			continue
+		}
+		a.replies = append(a.replies, t.reply)
+		for _, i := range t.groups {
+			a.has[i] = true
+		}
 	}
 	return done && err == nil, err
 }
 
-// told is what another node has replied, unless it has not begun.
+// told is what another node has replied about groups, unless it has not begun.
 type told struct {
-	reply resp.Value
-	begun bool
-	err   error
+	groups []int
+	reply  resp.Value
+	begun  bool
+	err    error
 }
 
 // ask has another node run the command.
@@ -490,6 +519,9 @@ func (c *httpCall) ask(ctx context.Context, link *uplink.Link) (t told) {
 	}
 	if t.reply, err = resp.ReadReply(bufio.NewReader(bytes.NewReader(out)), len(out)); err != nil {
 		t.err = errors.New(errUnknownOutcome)
+	}
+	if c.reads && t.reply.Kind == '-' && t.reply.Text == errUnknownOutcome { // that node leads no more
+		t.begun = false
 	}
 	return t
 }
