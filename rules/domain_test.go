@@ -187,6 +187,22 @@ func TestDomainLimits(t *testing.T) {
 	}
 }
 
+// TestDomainSum checks that trees which mean something else have other checksums.
+func TestDomainSum(t *testing.T) {
+	seen := map[[32]byte]string{}
+	for _, replaces := range []string{"", "replaces: []", "replaces: [{name: x}]", "replaces: [{name: y}]", "replaces: [{name: x}, {name: y}]", "replaces: [{name: 'x y'}]"} {
+		d := treeOf(t, `
+  - {key: a, rate_limit: {unit: day, requests_per_unit: 1, name: x}}
+  - {key: b, rate_limit: {unit: day, requests_per_unit: 1, name: y}}
+  - {key: c, rate_limit: {unit: day, requests_per_unit: 1, `+replaces+`}}
+`)
+		if other, ok := seen[d.sum]; ok && (other != "" || replaces != "replaces: []") {
+			t.Errorf("%q and %q have one checksum", other, replaces)
+		}
+		seen[d.sum] = replaces
+	}
+}
+
 // TestDomainKeys checks that callers have the same key only if they are the same, and that keys can be read.
 func TestDomainKeys(t *testing.T) {
 	d := treeOf(t, `

@@ -79,7 +79,11 @@ func (t *treeCompiler) branch(doc *descriptorDoc) *branch {
 	fmt.Fprintf(t.sum, "%q %v %v %v %v %v\n", n.word, n.shadow, n.quota, n.share, n.detailed, n.valueToMetric)
 	if doc.rate != nil {
 		t.rate(n, doc.rate)
-		fmt.Fprintf(t.sum, "%v %s %v %q %v\n", n.unlimited, n.limit.String(), n.rate, n.name, n.replaces)
+		fmt.Fprintf(t.sum, "%v %s %v %q", n.unlimited, n.limit.String(), n.rate, n.name)
+		for _, name := range n.replaces {
+			fmt.Fprintf(t.sum, " %q", t.domain.names[name])
+		}
+		fmt.Fprintln(t.sum)
 	}
 	return n
 }
