@@ -84,6 +84,7 @@ func TestBadFiles(t *testing.T) {
 		{head + "    - {name: x, limit: ‸1/s burst 2, burst: 3}", `"GCRA 1/s burst 2" has a BURST of its own`},
 		{head + "    - {name: x, limit: ‸log 1/s, burst: 3}", `syntax error: LOG has no option "BURST"`},
 		{head + "    - {name: x, limit: 1/s, burst: ‸-3}", `burst must be an integer from 0 to 9223372036854775807, not "-3"`},
+		{head + "    - {name: x, limit: 1/s, burst: ‸010}", `burst must be an integer without a zero in front, not "010"`},
 		{head + "    - {name: x, limit: 1/s, candidate: ‸2}", `syntax error: period is missing after "2"`},
 		{head + "    - {name: x, limit: 1/s, mode: ‸on}", `mode must be enforce, shadow or off, not "on"`},
 		{head + "    - {name: x, limit: 1/s, key: ‸ip}", `key must be a list, not "ip"`},

@@ -339,9 +339,14 @@ func isName(s string) bool {
 	return 0 < len(s) && len(s) <= maxName
 }
 
-// number reads an integer from least to most.
+// number reads an integer from least to most. It refuses a zero in front: 010 is 8 to some readers of YAML, Envoy's rate limit service
+// among them, and 10 to others.
 func (d *decoder) number(n *yaml.Node, kind string, least, most int64) int64 {
 	v, err := strconv.ParseInt(n.Value, 10, 64)
+	if digits := strings.TrimLeft(n.Value, "+-"); n.Tag == "!!int" && err == nil && len(digits) > 1 && digits[0] == '0' {
+		d.fail(n, "%s must be an integer without a zero in front, not %s", kind, what(n))
+		return least
+	}
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < least || v > most {
 		d.fail(n, "%s must be an integer from %d to %d, not %s", kind, least, most, what(n))
 		return least

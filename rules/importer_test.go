@@ -94,6 +94,7 @@ func TestImportMistakes(t *testing.T) {
 		{"envoy", domain + "{key: k, rate_limit: {unit: ‸fortnight, requests_per_unit: 1}}", `unit must be second, minute, hour, day, week, month or year, not "fortnight"`},
 		{"envoy", domain + "‸{key: k, rate_limit: {requests_per_unit: 1}}", `unit must be second, minute, hour, day, week, month or year, not ""`},
 		{"envoy", domain + "{key: k, rate_limit: {unit: second, requests_per_unit: ‸-1}}", `requests_per_unit must be an integer from 0 to 4294967295, not "-1"`},
+		{"envoy", domain + "{key: k, rate_limit: {unit: second, requests_per_unit: ‸010}}", `requests_per_unit must be an integer without a zero in front, not "010"`},
 		{"envoy", domain + "{key: k, rate_limit: {unit: second, requests_per_unit: 5, unit_multiplier: ‸0}}", `unit_multiplier must be an integer from 1 to 4294967295, not "0"`},
 		{"envoy", domain + "‸{key: k, rate_limit: {unit: year, requests_per_unit: 5, unit_multiplier: 4294967295}}", `out of range: period, burst and cost must stay within 292 years of nanoseconds: "1567663062675d"`},
 		{"envoy", domain + "{key: k, rate_limit: {unlimited: true, unit: ‸day, requests_per_unit: 25}}", "unit does not go with unlimited"},

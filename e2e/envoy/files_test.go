@@ -82,6 +82,7 @@ func TestFilesAreTakenAlike(t *testing.T) {
 
 		{"101 deep", deep(101), onlyThere},
 		{"a second document", "domain: d\n---\ndomain: e\n", onlyThere},
+		{"a count with a zero in front", head + "- {key: k, rate_limit: {unit: day, requests_per_unit: 010}}\n", onlyThere},
 		{"a field twice", "domain: d\ndomain: d\n", onlyThere},
 		{"a merge", head + "- &a {key: k}\n- {<<: *a, value: v}\n", onlyThere},
 		{"a long value", head + "- {key: k, value: " + strings.Repeat("v", 8193) + "}\n", onlyThere},
