@@ -187,6 +187,35 @@ func TestDomainLimits(t *testing.T) {
 	}
 }
 
+// TestDomainAlgorithms checks which limits come of a unit and an algorithm, and what is told of those that do not.
+func TestDomainAlgorithms(t *testing.T) {
+	for _, test := range []struct{ unit, algorithm, want string }{
+		{"day", "gcra burst 2", "GCRA 5/d BURST 2"},
+		{"month", "sliding block 5m", "SLIDING 5/30d BLOCK 5m"},
+		{"day", "fixed calendar day tz UTC", "FIXED 5 CALENDAR DAY"},
+		{"month", "fixed calendar month", "FIXED 5 CALENDAR MONTH"},
+		{"year", "Fixed Calendar Year", "FIXED 5 CALENDAR YEAR"},
+		{"day", "fixed calendar month", `algorithm must have calendar day, as the unit is day, not "fixed calendar month"`},
+		{"day", "gcra calendar day", `syntax error: GCRA has no option "calendar"`},
+		{"day", "fixed calendar", `algorithm must have calendar day, as the unit is day, not "fixed calendar"`},
+		{"day", "gcra burst", `syntax error: a value is missing after "burst"`},
+		{"day", "gcra 10/s", `algorithm must be without a rate, which unit and requests_per_unit have, not "gcra 10/s"`},
+		{"day", "burst 20", `algorithm must begin with an algorithm, as in gcra burst 20, not "burst 20"`},
+		{"day", "unlimited", `algorithm must begin with an algorithm, as in gcra burst 20, not "unlimited"`},
+	} {
+		set, err := ParseEnvoy([]byte("domain: d\ndescriptors: [{key: a, rate_limit: {unit: " + test.unit + ", requests_per_unit: 5, algorithm: " + test.algorithm + "}}]"))
+		got := ""
+		if err != nil {
+			got = err.(Errors)[0].Text
+		} else {
+			got = set.domains[0].limits[0].limit.String()
+		}
+		if got != test.want {
+			t.Errorf("%s, %s: %s, want %s", test.unit, test.algorithm, got, test.want)
+		}
+	}
+}
+
 // TestDomainSum checks that trees which mean something else have other checksums.
 func TestDomainSum(t *testing.T) {
 	seen := map[[32]byte]string{}

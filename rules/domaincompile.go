@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strconv"
+	"strings"
 
 	"limitdb/limit"
 )
@@ -115,8 +117,25 @@ func (t *treeCompiler) rate(n *branch, doc *rateDoc) {
 
 // algorithm gives a branch a limit with an algorithm and options of ours.
 func (t *treeCompiler) algorithm(n *branch, doc *rateDoc) {
-	u := units[n.rate.Unit]
-	made, err := parsePlan(fmt.Sprintf("%d/%d%s", n.rate.PerUnit, u.number, u.rate), doc.algorithm.text, "", beside{}, t.zones)
+	u, text := units[n.rate.Unit], doc.algorithm.text
+	s := spell(text)
+	if _, known := limit.Lookup([]byte(s.algorithm)); !known {
+		t.fail(doc.algorithm.at, "algorithm must begin with an algorithm, as in gcra burst 20, not %s", quote(text))
+		return
+	}
+	if s.rate != nil {
+		t.fail(doc.algorithm.at, "algorithm must be without a rate, which unit and requests_per_unit have, not %s", quote(text))
+		return
+	}
+	s.rate = []string{fmt.Sprintf("%d/%d%s", n.rate.PerUnit, u.number, u.rate)}
+	if s.has("calendar") && strings.EqualFold(s.algorithm, limit.FIXED.String()) {
+		if !strings.EqualFold(s.calendar(), u.name) {
+			t.fail(doc.algorithm.at, "algorithm must have calendar %s, as the unit is %[1]s, not %s", strings.ToLower(u.name), quote(text))
+			return
+		}
+		s.rate = []string{strconv.FormatUint(uint64(n.rate.PerUnit), 10)}
+	}
+	made, err := s.terms(beside{}, t.zones)
 	if err != nil {
 		t.fail(doc.algorithm.at, "%v", err)
 	}

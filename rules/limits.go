@@ -53,6 +53,16 @@ func (s *spelling) has(option string) bool {
 	return false
 }
 
+// calendar returns the unit of CALENDAR in lower case; "" without one.
+func (s *spelling) calendar() (unit string) {
+	for i, w := range s.options {
+		if strings.EqualFold(w, "calendar") && i+1 < len(s.options) {
+			unit = strings.ToLower(s.options[i+1])
+		}
+	}
+	return unit
+}
+
 // String joins the parts.
 func (s *spelling) String() string {
 	words := append([]string{s.algorithm}, s.rate...)
@@ -139,12 +149,7 @@ var calendarPeriods = [...]struct{ unit, period string }{
 
 // fitCalendar makes a rate fit the calendar of its options: 1000 and 1000/d fit a day, 1000/h does not.
 func (s *spelling) fitCalendar() error {
-	unit := ""
-	for i, w := range s.options {
-		if strings.EqualFold(w, "calendar") && i+1 < len(s.options) {
-			unit = strings.ToLower(s.options[i+1])
-		}
-	}
+	unit := s.calendar()
 	count, period, slash := strings.Cut(s.rate[0], "/")
 	if len(s.rate) == 1 && !slash {
 		return nil
