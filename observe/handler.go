@@ -68,6 +68,12 @@ func newHandler(o *Options, all *places, log *slog.Logger) (http.Handler, error)
 	if e.decide {
 		mux.Handle("/v1/", o.Decisions)
 		mux.Handle("/auth", o.Decisions)
+	} else {
+		off := func(w http.ResponseWriter, _ *http.Request) {
+			plain(w, http.StatusNotFound, "this server makes no decisions over HTTP: start it with --http-decisions yes")
+		}
+		mux.HandleFunc("/v1/", off)
+		mux.HandleFunc("/auth", off)
 	}
 	mux.HandleFunc("GET /{$}", e.index)
 	mux.HandleFunc("GET /livez", e.livez)

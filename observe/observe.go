@@ -39,7 +39,7 @@ type Options struct {
 	Guesses *Guesses
 	// Users are the server's users, who may give their own names and passwords. Nil means that there are none.
 	Users Users
-	// Decisions answers /v1/ and /auth. Nil means that there are no such pages.
+	// Decisions answers /v1/ and /auth. Nil means that both say that decisions over HTTP are off.
 	Decisions http.Handler
 	// Dashboard answers /dashboard/, and checks the password itself. Nil means that there is no such page.
 	Dashboard http.Handler

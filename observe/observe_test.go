@@ -96,6 +96,8 @@ func TestEndpoints(t *testing.T) {
 		{"GET", "/metrics/", 404, "text/plain", "404"},
 		{"GET", "/favicon.ico", 404, "text/plain", "404"},
 		{"POST", "/nothing", 404, "text/plain", "404"},
+		{"POST", "/v1/take", 404, "text/plain", "--http-decisions yes"},
+		{"GET", "/auth", 404, "text/plain", "--http-decisions yes"},
 		{"GET", "/debug/pprof/", 404, "text/plain", "404"},
 		{"GET", "/debug/vars", 404, "text/plain", "404"},
 	} {

@@ -42,7 +42,7 @@ func TestCheckWaits(t *testing.T) {
 		{"peeking", "RL.CHECK shop 1 user u PEEK WAIT 1", 0, "-ERR syntax error: WAIT is for a check that takes"},
 		{"giving back", "RL.CHECK shop 1 user u WAIT 1 REFUND", 0, "-ERR syntax error: WAIT is for a check that takes"},
 		{"an option twice", "RL.CHECK shop 1 user u WAIT 1 WAIT 2", 0, "-ERR syntax error: WAIT is given twice"},
-		{"no value", "RL.CHECK shop 1 user u WAIT", 0, "-ERR syntax error: WAIT without its value"},
+		{"no value", "RL.CHECK shop 1 user u WAIT", 0, "-ERR syntax error: a value is missing after \"WAIT\""},
 		{"no time", "RL.CHECK shop 1 user u WAIT soon", 0, `-ERR WAIT: a time must be 0 or more milliseconds, or have a unit (ms s m h d w): "soon"`},
 	} {
 		ts := withRules(t, waitRules)

@@ -94,7 +94,7 @@ func TestCheckErrors(t *testing.T) {
 		{"RL.CHECK a 2 u v u v", `-ERR field "u": given twice`},
 		{"RL.CHECK a 1 u " + strings.Repeat("x", rules.MaxValue+1), `-ERR field "u": the value has more than 8192 bytes`},
 		{"RL.CHECK a 2 u v c -1", `-ERR field "c": the cost must be an integer from 0 to 9223372036854775807`},
-		{"RL.CHECK a 0 COST", "-ERR syntax error: COST without its value"},
+		{"RL.CHECK a 0 COST", "-ERR syntax error: a value is missing after \"COST\""},
 		{"RL.CHECK a 0 COST -1", "-ERR COST is negative"},
 		{"RL.CHECK a 0 COST x", `-ERR COST must be an integer: "x"`},
 		{"RL.CHECK a 0 COST 1 COST 1", `-ERR syntax error: COST is given twice`},

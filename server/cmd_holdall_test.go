@@ -85,7 +85,7 @@ func TestHoldAllErrorsNameTheArgument(t *testing.T) {
 		{"RL.COMMITALL 1 a ID x COST 1 2", "-ERR 1 key and 2 costs: give one cost for all keys, or one for each"},
 		{"RL.COMMITALL 1 a ID x COST -1", "-ERR COST is negative"},
 		{"RL.COMMITALL 1 a ID x COST x", "-ERR COST must be an integer"},
-		{"RL.COMMITALL 1 a ID x COST", "-ERR syntax error: COST without its value"},
+		{"RL.COMMITALL 1 a ID x COST", "-ERR syntax error: a value is missing after \"COST\""},
 		{"RL.COMMITALL 1 a ID x ID y", "-ERR syntax error: ID is given twice"},
 		{"RL.COMMITALL 1 a COST 1", "-ERR syntax error: RL.COMMITALL needs ID id"},
 		{"RL.COMMITALL 1 a ID x MORE", `-ERR unknown option "MORE" for RL.COMMITALL`},

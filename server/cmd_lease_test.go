@@ -69,7 +69,7 @@ func TestLeaseErrorsNameTheArgument(t *testing.T) {
 		{"RL.LEASE k 3 10s ID", "wrong number of arguments"},
 		{"RL.LEASE k 3 10s WEIGHT 2", "needs ID token"},
 		{"RL.LEASE k 3 10s ID a ID b", "ID is given twice"},
-		{"RL.LEASE k 3 10s ID a WEIGHT", "WEIGHT without its value"},
+		{"RL.LEASE k 3 10s ID a WEIGHT", "a value is missing after \"WEIGHT\""},
 		{"RL.LEASE k 3 10s ID a WEIGHT 0", `WEIGHT must be an integer from 1 to 9223372036854775807: "0"`},
 		{"RL.LEASE k 3 10s ID a WEIGHT x", `"x"`},
 		{"RL.LEASE k 3 10s ID a WAIT x", `WAIT: a time must be`},

@@ -101,8 +101,8 @@ func TestOnceErrorsNameTheArgument(t *testing.T) {
 	c := ts.client()
 	long := strings.Repeat("x", 129)
 	for _, tt := range [][2]string{
-		{"RL.TAKE k FIXED 10/h ONCE", "-ERR syntax error: ONCE without its value"},
-		{"RL.TAKE k FIXED 10/h ONCE a FOR", "-ERR syntax error: FOR without its value"},
+		{"RL.TAKE k FIXED 10/h ONCE", "-ERR syntax error: a value is missing after \"ONCE\""},
+		{"RL.TAKE k FIXED 10/h ONCE a FOR", "-ERR syntax error: a value is missing after \"FOR\""},
 		{"RL.TAKE k FIXED 10/h ONCE a ONCE b", "-ERR syntax error: ONCE is given twice"},
 		{"RL.TAKE k FIXED 10/h ONCE " + long, "-ERR ID must have 1 to 128 bytes: "},
 		{"RL.TAKE k FIXED 10/h ONCE a FOR 0", `-ERR FOR must be above 0 and at most 1 hour: "0"`},

@@ -130,7 +130,7 @@ func TestTopOfARule(t *testing.T) {
 	}
 	c.steps(ts,
 		[2]string{"RL.TOP RULE r", "-ERR RULE needs NS, the namespace of the rule"},
-		[2]string{"RL.TOP NS n RULE", "-ERR syntax error: RULE without its value"})
+		[2]string{"RL.TOP NS n RULE", "-ERR syntax error: a value is missing after \"RULE\""})
 	if got := line(c.do("RL.TOP", "NS", "n", "RULE", "")); got != "-ERR RULE must be the name of a rule" {
 		t.Error(got)
 	}

@@ -49,13 +49,13 @@ func TestTopErrors(t *testing.T) {
 	c := ts.client()
 	for _, test := range []struct{ in, want string }{
 		{"RL.TOP 5", `ERR unknown option "5" for RL.TOP`},
-		{"RL.TOP BY", "ERR syntax error: BY without its value"},
+		{"RL.TOP BY", "ERR syntax error: a value is missing after \"BY\""},
 		{"RL.TOP BY KEYS", `ERR BY must be LIMITED or REQUESTS: "KEYS"`},
 		{"RL.TOP BY LIMITED BY LIMITED", "ERR syntax error: BY is given twice"},
 		{"RL.TOP COUNT 0", `ERR COUNT must be an integer from 1 to 1000: "0"`},
 		{"RL.TOP COUNT 1001", `ERR COUNT must be an integer from 1 to 1000: "1001"`},
 		{"RL.TOP COUNT x", `ERR COUNT must be an integer from 1 to 1000: "x"`},
-		{"RL.TOP COUNT 1 NS", "ERR syntax error: NS without its value"},
+		{"RL.TOP COUNT 1 NS", "ERR syntax error: a value is missing after \"NS\""},
 	} {
 		if got := line(c.do(strings.Fields(test.in)...)); got != "-"+test.want {
 			t.Errorf("%s\n got %s\nwant -%s", test.in, got, test.want)

@@ -139,7 +139,7 @@ func TestWaitSteps(t *testing.T) {
 		{"a lease of more than there ever is", "RL.LEASE l 2 10s ID x WEIGHT 3 WAIT 5s", 0, "[1 2 0 -1 10000]"},
 		{"a lease that is renewed", "RL.LEASE l 2 3s ID a WAIT 5s", 0, "[0 2 0 -1 10000]"},
 		{"an option twice", "RL.TAKE k GCRA 10/s WAIT 1 wait 2", 0, "-ERR syntax error: WAIT is given twice"},
-		{"no value", "RL.TAKE k GCRA 10/s WAIT", 0, "-ERR syntax error: WAIT without its value"},
+		{"no value", "RL.TAKE k GCRA 10/s WAIT", 0, "-ERR syntax error: a value is missing after \"WAIT\""},
 		{"no time", "RL.TAKE k GCRA 10/s WAIT soon", 0, `-ERR WAIT: a time must be 0 or more milliseconds, or have a unit (ms s m h d w): "soon"`},
 		{"no such option", "RL.PEEK k GCRA 10/s WAIT 1", 0, `-ERR unknown option "WAIT" for GCRA`},
 	} {

@@ -264,7 +264,11 @@ In a namespace with a tree of descriptors, a request has descriptors in place of
 			if failed > 0 {
 				return fmt.Errorf("%d of %d cases fail", failed, ran)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%d cases pass\n", ran)
+			if ran == 1 {
+				fmt.Fprintln(c.OutOrStdout(), "1 case passes")
+			} else {
+				fmt.Fprintf(c.OutOrStdout(), "%d cases pass\n", ran)
+			}
 			return nil
 		},
 	}

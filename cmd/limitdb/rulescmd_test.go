@@ -41,6 +41,10 @@ func written(t *testing.T, name, text string) string {
 const shopRules = "../../rules/testdata/shop.yaml"
 
 func TestRulesCheck(t *testing.T) {
+	one := written(t, "one.yaml", "- {namespace: shop, fields: {user: u, path: /x}, want: allowed}\n")
+	if out, errOut := runRules(t, "test", shopRules, one); out != "1 case passes\n" || errOut != "" {
+		t.Errorf("%s%s", out, errOut)
+	}
 	bad := written(t, "bad.yaml", "version: 1\nnamespaces:\n  a:\n    - {name: x}\n    - {nam: x, limit: 1/s}\n")
 	out, errOut := runRules(t, "check", shopRules, bad)
 	if out != shopRules+": 6 rules in 1 namespace\n" || errOut != bad+":4:7: rule \"x\" needs a limit, a plan, or unlimited\n"+bad+":5:7: a rule has no \"name\"\n"+bad+":5:8: a rule has no field \"nam\"; did you mean \"name\"?\nerror: 3 mistakes\n" {

@@ -202,7 +202,7 @@ func TestReply(t *testing.T) {
 		{[]string{"SINCE", "x"}, "-ERR SINCE must be a Unix time in milliseconds: \"x\"\r\n"},
 		{[]string{"BY", "hour"}, "-ERR BY must be SECOND or MINUTE: \"hour\"\r\n"},
 		{[]string{"BY", "second", "by", "MINUTE"}, "-ERR syntax error: BY is given twice\r\n"},
-		{[]string{"SINCE"}, "-ERR syntax error: SINCE without its value\r\n"},
+		{[]string{"SINCE"}, "-ERR syntax error: a value is missing after \"SINCE\"\r\n"},
 		{[]string{"5"}, "-ERR unknown option \"5\" for RL.HISTORY\r\n"},
 	} {
 		if got := reply(h, test.words...); got != test.want {

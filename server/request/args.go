@@ -93,7 +93,7 @@ func (a *Args) Option(words [][]byte, allowed Own) (n int, text string) {
 		return 1, ""
 	}
 	if len(words) < 2 {
-		return 0, "ERR syntax error: " + name + " without its value"
+		return 0, noValue(name)
 	}
 	switch o {
 	case OwnCost:

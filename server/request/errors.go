@@ -55,3 +55,8 @@ func ErrorText(err error) string {
 func WrongType(holds, wants limit.Kind) string {
 	return spec.ErrWrongType + ": it holds " + holds.String() + ", not " + wants.String() + "; RL.RESET forgets it"
 }
+
+// noValue returns the error for an option that ends the command.
+func noValue(option string) string {
+	return "ERR syntax error: a value is missing after " + strconv.Quote(option)
+}

@@ -134,7 +134,7 @@ func (a *HoldArgs) Of(words [][]byte) (n int, text string) {
 		case o.given:
 			return 0, "ERR syntax error: " + o.word + " is given twice"
 		case len(words) < 2:
-			return 0, "ERR syntax error: " + o.word + " without its value"
+			return 0, noValue(o.word)
 		}
 		return 2, a.set(o.name, words[1])
 	}

@@ -20,7 +20,7 @@ func (a *Args) once(words [][]byte) (n int, text string) {
 		return 2, text
 	}
 	if len(words) < 4 {
-		return 0, "ERR syntax error: FOR without its value"
+		return 0, noValue("FOR")
 	}
 	var err error
 	switch a.OnceFor, err = limit.ParseTime(words[3]); {

@@ -115,7 +115,7 @@ func ParseSettle(words [][]byte, command string, costs []int64) (id []byte, text
 			}
 			words = words[given:]
 		case resp.EqualFold(name, "ID"), resp.EqualFold(name, "COST"):
-			return nil, "ERR syntax error: " + strings.ToUpper(string(name)) + " without its value"
+			return nil, noValue(strings.ToUpper(string(name)))
 		default:
 			return nil, "ERR unknown option " + resp.Quote(name) + " for " + command
 		}

@@ -41,7 +41,7 @@ func Options(words [][]byte, command string, set func(name string, value []byte)
 		case given&(1<<i) != 0:
 			return "ERR syntax error: " + names[i] + " is given twice"
 		case len(words) < 2:
-			return "ERR syntax error: " + names[i] + " without its value"
+			return noValue(names[i])
 		}
 		given |= 1 << i
 		if text = set(names[i], words[1]); text != "" {

@@ -160,7 +160,7 @@ func (s *settle) parse(options [][]byte) (text string) {
 		case s.id != nil:
 			return "ERR syntax error: COMMIT or CANCEL is given twice"
 		case len(options) < 2:
-			return "ERR syntax error: " + resp.Quote(word) + " without its value"
+			return "ERR syntax error: a value is missing after " + resp.Quote(word)
 		default:
 			if text = request.CheckHoldID(options[1]); text != "" {
 				return text

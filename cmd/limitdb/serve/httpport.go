@@ -191,7 +191,7 @@ func (p *httpPort) sayWhatIsOpen(addrs []net.Addr) {
 	if p.set.HTTPDecisions.Get() {
 		p.log.Info("the HTTP port makes decisions", "addresses", open, "/auth", "for "+strings.Join(p.set.HTTPTrustedProxies.Get(), " "))
 		if !p.set.ProtectedMode.Get() {
-			pages += " /v1/take /v1/check /v1/explain"
+			pages += " /v1/"
 		}
 	}
 	if p.set.HTTPPassword.Get() == "" {
