@@ -1,13 +1,17 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
+	"limitdb/server/audit"
 	"limitdb/server/spec"
 	"limitdb/uplink"
 )
@@ -129,5 +133,36 @@ func TestGatheredFromALostNode(t *testing.T) {
 				t.Errorf("direct %v, %+v: it is counted as unknown: %v", direct, step, unknown())
 			}
 		}
+	}
+}
+
+// What changes the keys of groups at other nodes, too, is in the audit log of the node that was asked, in every way.
+func TestGatheredChangesAreAudited(t *testing.T) {
+	n := newGroupNodes(t)
+	there := audited{testServer: n.nodes[0], path: filepath.Join(t.TempDir(), "audit")}
+	log, err := audit.Open(audit.Options{Path: there.path, MaxBytes: 1 << 20, Strict: func() bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there.opts.Audit = log
+	for way, direct := range map[string]bool{"resp": false, "http": true} {
+		if got := n.ask(0, direct, "FLUSHALL"); got != "OK" {
+			t.Error(got)
+		}
+		if got := there.lines(); !strings.Contains(got, way+" flushall") || !strings.Contains(got, "\nOK") {
+			t.Errorf("%s: %s", way, got)
+		}
+	}
+	n.ask(0, false, "SET", n.key(2), "v")
+	if err := errors.Join(log.Close(), os.Remove(there.path), os.Mkdir(there.path, 0o700)); err != nil { // a folder is in the place of the file
+		t.Fatal(err)
+	}
+	for _, direct := range []bool{false, true} {
+		if got := n.ask(0, direct, "FLUSHALL"); !strings.HasPrefix(got, "-MISCONF the audit log cannot be written") {
+			t.Errorf("direct %v: %s", direct, got)
+		}
+	}
+	if got := n.ask(0, false, "GET", n.key(2)); got != `"v"` {
+		t.Error(got)
 	}
 }

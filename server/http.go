@@ -181,15 +181,21 @@ func (worker) OutputLimit() int64 { return math.MaxInt64 }
 
 // goEverywhere runs a command on the keys of all groups, of which other nodes lead some.
 func (c *httpCall) goEverywhere(ctx context.Context) (out []byte, err error) {
+	if text := beginChange(&c.call, "http"); text != "" {
+		return resp.AppendError(nil, text), nil
+	}
 	all := gathering(&c.call, c.Args)
 	if c.Groups, err = all.ask(ctx, &c.call); err != nil {
-		return resp.AppendError(nil, err.Error()), nil
+		c.Fail(err.Error())
+		endChanges(&c.call, c.Out)
+		return c.Out, nil
 	}
 	noteTurns(&c.call)
 	c.gathers = false
 	c.since = c.srv.clock.Now()
 	c.done(byItself, c.run(byItself, nil, false), 0)
 	all.join(&c.call, 0)
+	endChanges(&c.call, c.Out)
 	return c.send(ctx)
 }
 
