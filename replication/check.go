@@ -132,10 +132,13 @@ func (c *checker) snapshots(s *snapshotStore) *raft.SnapshotMeta {
 	if !exists(s.dir) {
 		return nil
 	}
-	all, err := s.List()
+	all, damaged, err := s.list()
 	if err != nil {
 		c.problem(snapshotsDir, err)
 		return nil
+	}
+	for _, name := range damaged {
+		c.r.Ignored = append(c.r.Ignored, fmt.Sprintf("%s: %v; there is a newer one", filepath.Join(c.o.Dir, snapshotsDir, name, metaFile), errSnapshot))
 	}
 	for i, meta := range all {
 		file := filepath.Join(snapshotsDir, meta.ID, stateFile)

@@ -218,6 +218,9 @@ func openParts(o *Options, d Disk, who *identity) (parts, error) {
 	}
 	g := &guarded{elapsed: o.Clock.Elapsed, stall: o.stall, LogStore: s.log, StableStore: s.votes, snapshots: snapshots, fatal: o.Fatal}
 	snapshots.sees = g.sees
+	if o.Log != nil {
+		snapshots.log = o.Log
+	}
 	logs, err := raft.NewLogCache(logCache, g)
 	if err != nil {
 		return parts{}, errors.Join(err, s.close())

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -287,6 +288,64 @@ func TestSnapshotStore(t *testing.T) {
 	}
 	if _, err := s.List(); !errors.Is(err, errSnapshot) {
 		t.Errorf("a damaged meta: %v", err)
+	}
+	// The log may continue from that one, so the node would not start. But it makes another one, which replaces it.
+	var log bytes.Buffer
+	s.log = slog.New(slog.NewTextHandler(&log, nil))
+	if err := write(10, 1, whole).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(); !slices.Equal(got, []uint64{10, 8}) {
+		t.Errorf("behind a damaged meta there are %v", got)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 2 || !strings.Contains(log.String(), all[0].ID) {
+		t.Errorf("%d directories are left; the log has %q", len(entries), log.String())
+	}
+}
+
+// A snapshot that is damaged says by its name whether there is a newer one.
+func TestNamesOfDamagedSnapshots(t *testing.T) {
+	for _, c := range []struct {
+		names   []string
+		damaged int
+		lists   int // -1: an error
+	}{
+		{[]string{"1-1-1"}, 0, -1},
+		{[]string{"1-1-1", "2-1-2"}, 0, 1},
+		{[]string{"1-1-1", "2-1-2"}, 1, -1},
+		{[]string{"2-1-9", "2-2-1"}, 0, 1},
+		{[]string{"2-1-9", "2-2-1"}, 1, -1},
+		{[]string{"2-2-9", "2-2-10"}, 0, 1},
+		{[]string{"2-2-9", "2-2-10"}, 1, -1},
+	} {
+		dir := t.TempDir()
+		s, err := openSnapshots(disk.OS{}, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range c.names {
+			var index, term uint64
+			if _, err := fmt.Sscanf(name, "%d-%d-", &index, &term); err != nil {
+				t.Fatal(err)
+			}
+			name = fmt.Sprintf("%016x-%016x-%s", index, term, name[4:])
+			path := filepath.Join(dir, name, metaFile)
+			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if i == c.damaged {
+				err = os.WriteFile(path, []byte("damaged"), 0o600)
+			} else {
+				err = disk.WriteRecord(disk.OS{}, path, metaKind, raft.SnapshotMeta{ID: name, Index: index, Term: term})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := s.List()
+		if err == nil != (c.lists >= 0) || err == nil && len(all) != c.lists {
+			t.Errorf("%v, of which %d is damaged: %d, %v", c.names, c.damaged, len(all), err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,6 +29,7 @@ type snapshotStore struct {
 	made int
 	// sees is told of the term of each snapshot before that is created; nil: nobody is.
 	sees func(term uint64) error
+	log  *slog.Logger // of what is damaged
 }
 
 const (
@@ -54,7 +56,7 @@ func openSnapshots(fsys disk.FS, dir string) (*snapshotStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshotStore{fs: fsys, dir: dir}
+	s := &snapshotStore{fs: fsys, dir: dir, log: slog.New(slog.DiscardHandler)}
 	return s, s.remove(slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, tmpSuffix) }))
 }
 
@@ -90,14 +92,20 @@ func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64,
 	return k, nil
 }
 
-// List describes the snapshots, the newest first. It returns an error if it cannot read a snapshot's meta: the log may
-// continue from that snapshot only.
+// List describes the snapshots, the newest first. It returns an error if it cannot read the newest one's meta: the log may continue from that snapshot
+// only.
 func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
+	all, _, err := s.list()
+	return all, err
+}
+
+// list is List, and returns the names of older snapshots whose meta is damaged, too. Nothing continues from these.
+func (s *snapshotStore) list() (all []*raft.SnapshotMeta, damaged []string, err error) {
 	names, err := s.fs.Dirs(s.dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []*raft.SnapshotMeta
+	var first error // of the newest of those that are damaged
 	for _, name := range names {
 		if strings.HasSuffix(name, tmpSuffix) {
 			continue
@@ -108,15 +116,32 @@ func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 				continue // reap has taken its name away meanwhile
 			}
 		}
-		if err != nil {
-			return nil, err
+		switch {
+		case err == nil:
+			all = append(all, m)
+		case errors.Is(err, errSnapshot):
+			if len(damaged) == 0 || compareNames(name, damaged[0]) < 0 {
+				damaged, first = slices.Insert(damaged, 0, name), err
+			} else {
+				damaged = append(damaged, name)
+			}
+		default:
+			return nil, nil, err
 		}
-		all = append(all, m)
 	}
 	slices.SortFunc(all, func(a, b *raft.SnapshotMeta) int {
 		return cmp.Or(cmp.Compare(b.Index, a.Index), cmp.Compare(b.Term, a.Term), cmp.Compare(number(b.ID), number(a.ID)))
 	})
-	return all, nil
+	if len(damaged) > 0 && (len(all) == 0 || compareNames(damaged[0], all[0].ID) < 0) {
+		return nil, nil, first
+	}
+	return all, damaged, nil
+}
+
+// compareNames compares the names of snapshots, as List sorts these: the newest comes first.
+func compareNames(a, b string) int {
+	end := func(name string) int { return max(strings.LastIndexByte(name, '-'), 0) }
+	return cmp.Or(cmp.Compare(b[:end(b)], a[:end(a)]), cmp.Compare(number(b), number(a)))
 }
 
 // number returns the number at the end of a snapshot's name. A snapshot that was begun later has a higher one than those that were there then: of two
@@ -173,21 +198,27 @@ type state struct {
 	io.Closer
 }
 
-// reap removes all but the newest keepSnapshots.
+// reap removes all but the newest keepSnapshots, and those that are damaged if there is a newer one.
 func (s *snapshotStore) reap() error {
-	all, err := s.List()
+	all, names, err := s.list()
 	if err != nil {
 		return err
 	}
-	var gone []string
+	for _, name := range names {
+		s.log.Warn("a snapshot on the disk is damaged and is removed, since there is a newer one", "snapshot", name)
+	}
 	for _, m := range all[min(len(all), keepSnapshots):] {
-		old := filepath.Join(s.dir, m.ID)
+		names = append(names, m.ID)
+	}
+	var gone []string
+	for _, name := range names {
+		old := filepath.Join(s.dir, name)
 		switch err := s.fs.Rename(old, old+tmpSuffix); {
 		case errors.Is(err, fs.ErrNotExist): // one that was published meanwhile, as a leader has sent it, has removed this one
 		case err != nil:
 			return err
 		default:
-			gone = append(gone, m.ID+tmpSuffix)
+			gone = append(gone, name+tmpSuffix)
 		}
 	}
 	return s.remove(gone)
