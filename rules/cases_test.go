@@ -65,7 +65,8 @@ func TestBadCases(t *testing.T) {
 // TestCasesOfDescriptors runs tables against trees: independent limits, and limits that take together or not at all.
 func TestCasesOfDescriptors(t *testing.T) {
 	const tree = `descriptors: [{key: u, rate_limit: {unit: minute, requests_per_unit: 3, name: user}},
-  {key: all, rate_limit: {unit: minute, requests_per_unit: 5, name: all}}, {key: quiet, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1, name: quiet}}]`
+  {key: all, rate_limit: {unit: minute, requests_per_unit: 5, name: all}}, {key: quiet, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1, name: quiet}},
+  {key: shut, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: fixed block 5m}}]`
 	set := mustParse(t, "version: 1\nnamespaces:\n  each:\n    "+strings.ReplaceAll(tree, "\n", "\n    ")+"\n  both:\n    all_or_none: true\n    "+strings.ReplaceAll(tree, "\n", "\n    ")+"\n")
 	const both = "descriptors: [{entries: [{key: u, value: x}]}, {entries: [{key: all, value: y}]}, {entries: [{key: quiet, value: z}]}]"
 	cases, err := ParseCases([]byte(`
@@ -83,7 +84,12 @@ func TestCasesOfDescriptors(t *testing.T) {
 - {namespace: both, descriptors: [{entries: [{key: all, value: y}]}, {entries: [{key: all, value: y}]}], want: allowed, remaining: 0}
 - {namespace: both, ` + both + `, at: 1m, want: allowed}
 - {namespace: each, descriptors: [{entries: [{key: u, value: x}]}, {entries: [{key: quiet}]}, {entries: [{key: v}]}], at: 1m, want: limited, remaining: 7}
-- {namespace: nowhere, descriptors: [], at: 1m, want: allowed}
+- {namespace: each, descriptors: [{entries: [{key: shut}], hits_addend: 2}], at: 1m, want: allowed, remaining: 0}
+- {namespace: each, descriptors: [{entries: [{key: shut}]}], at: 1m, want: limited}
+- {namespace: each, descriptors: [{entries: [{key: shut}], hits_addend: 1, is_negative_hits: true}], at: 1m, want: allowed, remaining: 1}
+- {namespace: each, descriptors: [{entries: [{key: shut}]}], at: 1m, want: limited}
+- {namespace: each, descriptors: [{entries: [{key: shut}]}], at: 6m, want: allowed, remaining: 1}
+- {namespace: nowhere, descriptors: [], at: 6m, want: allowed}
 `))
 	if err != nil {
 		t.Fatal(err)

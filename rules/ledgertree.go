@@ -44,12 +44,30 @@ func (l *Ledger) judge(now int64, domain *Domain, m *Match, d *limit.Decision, d
 	case m.Negative && denied:
 		return l.peek(&c, now, 0, d)
 	case m.Negative:
-		_, state := l.kindOf(c.Key, now) // trees have no blocks
-		next, err := limit.Refund(c.Limit, state, now, c.Cost, nil, d)
-		l.keep(c.Key, c.Limit.Algorithm.Kind(), next)
-		return err
+		return l.refund(now, &c, d)
 	}
 	return l.apply(now, &c, d, false)
+}
+
+// refund gives back to a limit. A block stays.
+func (l *Ledger) refund(now int64, c *Charge, d *limit.Decision) (err error) {
+	var b limit.Block
+	kind, state := l.kindOf(c.Key, now)
+	if kind == limit.BLOCK {
+		if _, state, err = b.Open(state, now); err != nil {
+			return err
+		}
+	}
+	as := c.Limit.Algorithm.Kind()
+	next, err := limit.Refund(c.Limit, state, now, c.Cost, nil, d)
+	if err == nil && next != nil && b.Remembered(now) {
+		if limit.Expires(as, next) <= now {
+			next = nil
+		}
+		next, as = b.Put(nil, as, next), limit.BLOCK
+	}
+	l.keep(c.Key, as, next)
+	return err
 }
 
 // together takes from all limits, or from none, and reports whether one denies. The costs of one key are added.
