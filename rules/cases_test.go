@@ -82,6 +82,8 @@ func TestCasesOfDescriptors(t *testing.T) {
 - {namespace: both, ` + both + `, want: limited, rule: user}
 - {namespace: both, descriptors: [{entries: [{key: all, value: y}]}, {entries: [{key: all, value: y}]}, {entries: [{key: all, value: y}]}], want: limited}
 - {namespace: both, descriptors: [{entries: [{key: all, value: y}]}, {entries: [{key: all, value: y}]}], want: allowed, remaining: 0}
+- {namespace: both, descriptors: [{entries: [{key: u, value: z}]}, {entries: [{key: u, value: z}], limit: {requests_per_unit: 1, unit: minute}}], want: limited}
+- {namespace: both, descriptors: [{entries: [{key: quiet}], limit: {requests_per_unit: 5, unit: minute}}, {entries: [{key: quiet}]}], want: allowed, remaining: 3}
 - {namespace: both, ` + both + `, at: 1m, want: allowed}
 - {namespace: each, descriptors: [{entries: [{key: u, value: x}]}, {entries: [{key: quiet}]}, {entries: [{key: v}]}], at: 1m, want: limited, remaining: 7}
 - {namespace: each, descriptors: [{entries: [{key: shut}], hits_addend: 2}], at: 1m, want: allowed, remaining: 0}

@@ -283,6 +283,18 @@ func (l *Lookup) replace() {
 	}
 }
 
+// Soft reports whether the limit denies nothing.
+func (m *Match) Soft() bool { return m.Shadow || m.Quota }
+
+// Binds reports whether the limit of m decides, rather than another of the same key: a descriptor may be there twice, once with a limit of its
+// own. soft says whether the other denies nothing.
+func (m *Match) Binds(other *limit.Limit, soft bool) bool {
+	if m.Soft() != soft {
+		return soft
+	}
+	return m.Limit.Max < other.Max
+}
+
 // Status is the answer for a descriptor.
 type Status struct {
 	// Denied reports whether the code is OVER_LIMIT.

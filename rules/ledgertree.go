@@ -83,10 +83,12 @@ func (l *Ledger) together(now int64, matches []Match) (denied bool, err error) {
 		if !ok {
 			j = len(charges)
 			at[string(m.Key)] = j
-			charges, soft = append(charges, Charge{Limit: m.Limit, Key: m.Key}), append(soft, true)
+			charges, soft = append(charges, Charge{Limit: m.Limit, Key: m.Key}), append(soft, m.Soft())
+		} else if m.Binds(charges[j].Limit, soft[j]) {
+			charges[j].Limit = m.Limit
 		}
 		charges[j].Cost += min(m.Cost, math.MaxInt64-charges[j].Cost)
-		soft[j] = soft[j] && (m.Shadow || m.Quota)
+		soft[j] = soft[j] && m.Soft()
 		part[i] = j
 	}
 	ds := make([]limit.Decision, len(charges))

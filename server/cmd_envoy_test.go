@@ -126,6 +126,10 @@ func TestEnvoyAllOrNone(t *testing.T) {
 		[2]string{"RL.ENVOY edge 2 1 ip a 1 user u", `[0 [[0 3 "MINUTE" "ip" 2 20] [0 1 "MINUTE" "user" 0 20]]]`},
 		// The user denies, so the address takes nothing, and nothing is given back.
 		[2]string{"RL.ENVOY edge 3 1 ip a 1 user u 1 ip a REFUND", `[1 [[0 3 "MINUTE" "ip" 2 20] [1 1 "MINUTE" "user" 0 20] [0 3 "MINUTE" "ip" 2 20]]]`},
+		// A key with two limits keeps to the smaller one.
+		[2]string{"RL.ENVOY edge 2 1 ip c 1 ip c LIMIT 1 minute", `[1 [[1 3 "MINUTE" "ip" 0 20] [1 1 "MINUTE" "" 0 20]]]`},
+		[2]string{"RL.ENVOY edge 2 1 ip c LIMIT 1 minute 1 ip c", `[1 [[1 1 "MINUTE" "" 0 20] [1 3 "MINUTE" "ip" 0 20]]]`},
+		[2]string{"RL.ENVOY edge 2 1 ip c 1 ip c LIMIT 2 minute", `[0 [[0 3 "MINUTE" "ip" 0 20] [0 2 "MINUTE" "" 0 20]]]`},
 		// The same key twice is one cost.
 		[2]string{"RL.ENVOY edge 2 1 ip a 1 ip a", `[0 [[0 3 "MINUTE" "ip" 0 20] [0 3 "MINUTE" "ip" 0 20]]]`},
 		[2]string{"RL.ENVOY edge 1 1 ip a", `[1 [[1 3 "MINUTE" "ip" 0 20]]]`},

@@ -73,16 +73,18 @@ func (e *byTree) together() bool {
 			e.part = append(e.part, -1)
 			continue
 		}
-		soft := m.Shadow || m.Quota
 		at := slices.IndexFunc(a.Keys, func(key []byte) bool { return bytes.Equal(key, m.Key) })
 		if at < 0 {
 			if at = len(a.Keys); at == engine.MaxAll {
 				return false
 			}
-			a.Keys, a.Limits, a.Costs, a.Soft = append(a.Keys, m.Key), append(a.Limits, *m.Limit), append(a.Costs, m.Cost), append(a.Soft, soft)
+			a.Keys, a.Limits, a.Costs, a.Soft = append(a.Keys, m.Key), append(a.Limits, *m.Limit), append(a.Costs, m.Cost), append(a.Soft, m.Soft())
 		} else {
+			if m.Binds(&a.Limits[at], a.Soft[at]) {
+				a.Limits[at] = *m.Limit
+			}
 			a.Costs[at] += min(m.Cost, math.MaxInt64-a.Costs[at])
-			a.Soft[at] = a.Soft[at] && soft
+			a.Soft[at] = a.Soft[at] && m.Soft()
 		}
 		e.part = append(e.part, at)
 	}
