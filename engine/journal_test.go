@@ -600,8 +600,8 @@ func TestWhatIsOwedIsPaidBeforeAHold(t *testing.T) {
 	}
 }
 
-// TestCopyOfASetThatMoves checks that a copy has what is beside a key although it moves meanwhile: it is in a box when the segment is copied. When the
-// turn of the box comes, it is in the key's record, or in a record that the key has left.
+// TestCopyOfASetThatMoves moves a key's set of ids while a copy is made. The set is in a box when the segment is copied. When the copy comes to that
+// box, the set is in the key's record, or in one that the key has left. The copy must have it all the same.
 func TestCopyOfASetThatMoves(t *testing.T) {
 	l := parsed(t, "GCRA 1000/h")[0]
 	for _, reset := range []bool{false, true} {
