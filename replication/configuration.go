@@ -160,9 +160,3 @@ func (c *Cluster) LeaderServer() (node string, term uint64) {
 	_, id := c.raft.LeaderWithID()
 	return peers.NameOf(string(id)), c.raft.CurrentTerm()
 }
-
-// Caught reports whether the node has applied all that the others had when it started.
-func (n *Node) Caught() bool {
-	_, _, applied := n.replica.heard()
-	return n.Turn() != 0 || !n.survey.behind(applied)
-}

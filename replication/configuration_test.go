@@ -124,7 +124,7 @@ func TestGroupsOfTheirOwner(t *testing.T) {
 		t.Error("a node that does not answer any more")
 	}
 	b.Told([]peers.Hello{a.Says()})
-	until(t, "b has what a had", func() bool { return b.Caught() })
+	until(t, "b has what a had", func() bool { return !b.Status().Behind })
 	if leader, term := b.LeaderServer(); leader != "a" || term == 0 {
 		t.Errorf("%s leads in term %d", leader, term)
 	}

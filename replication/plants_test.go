@@ -51,6 +51,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"silent-mux-kept", "peers/mux.go", "if late && m.heard.Load() == heard {", "if late && m.heard.Load() != heard {", "TestMuxTimeout"},
 		{"write-that-hangs", "peers/combine.go", "time.AfterFunc(2*Timeout, func()", "time.AfterFunc(200*Timeout, func()", "TestFramesThatNobodyReads"},
 		{"frames-in-another-order", "peers/combine.go", "	if c.out = b; c.busy {\n", "	if c.out = append(b[at:len(b):len(b)], c.out[:at]...); c.busy {\n", "TestFramesAreCombined"},
+		{"snapshots-at-the-pace-of-each", "peers/throttle.go", "make(chan struct{}, 1)}", "make(chan struct{}, 99)}", "TestSnapshotsAreSentSlowly"},
+		{"snapshot-of-a-deposed-leader", "peers/throttle.go", "w.Leads != nil && !w.Leads(term)", "false", "TestSnapshotsWaitForOthers"},
 		{"requests-in-a-pipeline", "peers/transport.go", "MaxRPCsInFlight: 1,", "", "TestNoPipeline"},
 		{"note-of-another-boot-believed", "clockfile.go", "Boot: was.Boot,", "Boot: boot,", "TestTimeWhileAllAreDown"},
 		{"wall-clock-believed", "logtime.go", "max(least, min(wall, least+maxAhead))", "max(least, wall)", faults},

@@ -36,6 +36,7 @@ type Port struct {
 	loops    sync.WaitGroup
 	started  sync.Once
 	calls    sync.Pool // of *muxCall
+	sending  sending
 
 	mu     sync.Mutex // guards all below, and what is said to be
 	open   map[*incoming]struct{}
@@ -47,7 +48,7 @@ type Port struct {
 
 func newPort(ln net.Listener, address string, log *slog.Logger) *Port {
 	return &Port{
-		ln: ln, address: address, log: log, greeting: greetTimeout, done: make(chan struct{}),
+		ln: ln, address: address, log: log, greeting: greetTimeout, done: make(chan struct{}), sending: newSending(),
 		open: map[*incoming]struct{}{}, layers: map[int]*Layer{}, muxes: map[string]*dialing{},
 	}
 }

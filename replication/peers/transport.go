@@ -26,6 +26,8 @@ type Transport struct {
 	// Sends returns the reader from which a snapshot is sent, given the index of its last entry, its size in bytes, and the snapshot. If it is nil,
 	// snapshots are sent as they are. It is set before Raft starts.
 	Sends func(last uint64, size int64, data io.Reader) io.Reader
+	// Leads reports whether the node still leads in a term; nil: always. It is set before Raft starts.
+	Leads func(term uint64) bool
 
 	alone    atomic.Bool // heartbeats do not wait for other messages
 	forwards sync.WaitGroup

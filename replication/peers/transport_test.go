@@ -191,13 +191,63 @@ func TestMessagesHaveABound(t *testing.T) {
 	}
 }
 
+// However many groups send snapshots, they take no more of the network together than one would.
 func TestSnapshotsAreSentSlowly(t *testing.T) {
+	for groups := 1; groups <= 3; groups++ {
+		synctest.Test(t, func(t *testing.T) {
+			const size = 2*snapshotRate + 5
+			of := newSending()
+			var all sync.WaitGroup
+			began := time.Now()
+			for range groups {
+				all.Go(func() {
+					if n, err := io.Copy(io.Discard, &throttled{from: io.LimitReader(zeros{}, size), of: &of}); n != size || err != nil {
+						t.Errorf("%d bytes, %v", n, err)
+					}
+				})
+			}
+			all.Wait()
+			if took := time.Since(began).Round(100 * time.Millisecond); took != time.Duration(groups)*2*time.Second {
+				t.Errorf("%d snapshots: %v", groups, took)
+			}
+		})
+	}
+}
+
+// Few snapshots are sent at once, so that each is fast enough for its receiver. One that has waited is not sent by a node that stops, or that leads no more.
+func TestSnapshotsWaitForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const size = 10*snapshotRate + 5
-		began := time.Now()
-		n, err := io.Copy(io.Discard, &throttled{from: io.LimitReader(zeros{}, size), rate: snapshotRate})
-		if took := time.Since(began).Round(100 * time.Millisecond); n != size || err != nil || took != 10*time.Second {
-			t.Errorf("%d bytes in %v, %v", n, took, err)
+		of, stop, leads := newSending(), make(chan struct{}), true
+		w := &Transport{Stop: stop, Leads: func(term uint64) bool { return leads && term == 7 }}
+		for range snapshotsAtOnce {
+			if err := w.place(&of, 1); err != nil { // at once: Raft has just looked whether it leads
+				t.Fatal(err)
+			}
+		}
+		waits := func(term uint64, until func()) error {
+			told := make(chan error)
+			go func() { told <- w.place(&of, term) }()
+			synctest.Wait()
+			select {
+			case err := <-told:
+				t.Errorf("it does not wait: %v", err)
+			default:
+			}
+			until()
+			return <-told
+		}
+		next := func() { <-of.places }
+		if err := waits(7, next); err != nil {
+			t.Error(err)
+		}
+		if err := waits(6, next); !errors.Is(err, raft.ErrLeadershipLost) {
+			t.Errorf("of a term that is over: %v", err)
+		}
+		if err := w.place(&of, 7); err != nil || len(of.places) != snapshotsAtOnce {
+			t.Errorf("the place of the one that was not sent: %v", err)
+		}
+		if err := waits(7, func() { close(stop) }); !errors.Is(err, raft.ErrTransportShutdown) {
+			t.Errorf("of a node that stops: %v", err)
 		}
 	})
 }
