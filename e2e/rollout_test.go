@@ -135,7 +135,7 @@ func (r *rollout) end(t *testing.T, n *raftNode, grace time.Duration) {
 	if took := time.Since(began); took > grace {
 		t.Errorf("%s takes %v to stop, of %v", n.id, took, grace)
 	}
-	if log := n.Log(); led != strings.Contains(log, `cause="the leadership is transferred"`) || strings.Contains(log, "the node stops while it leads") {
+	if log := n.Log(); led != strings.Contains(log, `level=notice msg="this node no longer leads" cause="the leadership is transferred"`) || strings.Contains(log, "the node stops while it leads") {
 		t.Errorf("%s led: %v; it stops with\n%s", n.id, led, tail(log, 2<<10))
 	}
 }

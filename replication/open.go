@@ -70,7 +70,7 @@ func Open(o Options, d Disk) (*Node, error) {
 	l := d.Port.Layer(d.Group)
 	l.Join, l.Clients, l.Asks, l.Elapsed, l.Self = who.join, o.Clients, o.Asks, o.Clock.Elapsed, func() peers.Hello { return o.hello(who, p.logs) }
 	l.Serve()
-	p.wire = peers.NewTransport(l, newRaftLog(o.Log))
+	p.wire = peers.NewTransport(l, newRaftLog(o.Log, o.Away))
 	p.transport = p.wire
 	stores := p.close
 	p.close = func() error { return errors.Join(p.wire.Close(), stores()) }

@@ -45,6 +45,9 @@ type Options struct {
 	Turns *atomic.Uint64
 	// Beat, if it is not nil, says when the node's rounds begin. The nodes of one process share it.
 	Beat *group.Beat
+	// Away has what was said of nodes that are not reached, so that it is said once. The nodes of one process share it. If it is nil, the node has
+	// its own.
+	Away *Warnings
 	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0
 	// stands for the default.
 	SnapshotBytes, TrailingBytes int64
@@ -75,7 +78,7 @@ func (o *Options) config() *raft.Config {
 	c.SnapshotThreshold = 1 << 62
 	c.SnapshotInterval = 24 * time.Hour
 	c.TrailingLogs = trailingLeast
-	c.Logger = newRaftLog(o.Log)
+	c.Logger = newRaftLog(o.Log, o.Away)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -58,8 +59,11 @@ type events struct {
 	rebuilt func()             // the table is what the log says again
 }
 
-// errSuperseded is the cause of an abdication that follows from the log.
-var errSuperseded = errors.New("the log has it so")
+// Causes of an abdication: what follows from the log, and a transfer, which is planned.
+var (
+	errSuperseded = errors.New("the log has it so")
+	errTransfer   = errors.New("the leadership is transferred")
+)
 
 // Apply applies an entry of the log.
 func (r *replica) Apply(l *raft.Log) any {
@@ -158,7 +162,11 @@ func (r *replica) closed(cause error) group.Told {
 	r.broken++
 	told, led := r.primary.end()
 	if led {
-		r.log.Warn("this node no longer leads", "cause", cause)
+		level := slog.LevelWarn
+		if errors.Is(cause, errTransfer) { // as planned
+			level = slog.LevelInfo
+		}
+		r.log.Log(context.Background(), level, "this node no longer leads", "cause", cause)
 		r.rebuildSoon()
 		r.told.changed()
 	}

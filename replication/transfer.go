@@ -23,10 +23,7 @@ const (
 	stuckTransfer = 6 * time.Second
 )
 
-var (
-	errTransfer      = errors.New("the leadership is transferred")
-	errStuckTransfer = errors.New("replication: a transfer of the leadership was not finished, and Raft refuses all entries since")
-)
+var errStuckTransfer = errors.New("replication: a transfer of the leadership was not finished, and Raft refuses all entries since")
 
 // Transfer makes another member lead: the one with the id, or any that has caught up if the id is empty. It returns
 // when that member decides. All replies that are due are sent first. Its errors are ErrNotLeader, ErrNoMember, ErrLeadsAlready

@@ -106,15 +106,21 @@ func (r *reconciling) step() bool {
 }
 
 // say logs a step, and an error that is another than the last.
-func (r *reconciling) say(action, node string, err error) {
+func (r *reconciling) say(step, node string, err error) {
+	log := r.s.p.log.With("group", r.group)
 	switch {
-	case err == nil:
-		r.said = ""
-		r.s.p.log.Info("a group comes to its place", "group", r.group, "step", action, "node", node)
-	case err.Error() != r.said:
+	case err != nil && err.Error() == r.said:
+		return
+	case err != nil:
+		log.Info("a group does not come to its place yet", "step", step, "node", node, "err", err)
 		r.said = err.Error()
-		r.s.p.log.Info("a group does not come to its place yet", "group", r.group, "step", action, "node", node, "err", err)
+		return
+	case step == groups.Report.String():
+		log.Info("a group has come to its place")
+	default: // one of several on the way
+		log.Debug("a group comes to its place", "step", step, "node", node)
 	}
+	r.said = ""
 }
 
 // learners returns the nodes that are to have a replica without a vote.

@@ -33,6 +33,7 @@ type several struct {
 	replicas []*replica
 	who      replication.Identity // set before the node answers
 	beat     group.Beat
+	away     replication.Warnings
 	redo     *redo.Log   // nil until the port is open
 	alone    *standalone // with what a cluster begins here, while it is opened; nil for nothing
 	near     *neighbours
@@ -178,7 +179,7 @@ func (s *several) disk(group int) replication.Disk {
 }
 
 func (s *several) options(address string) replication.Options {
-	return replication.Options{ID: cmp.Or(s.who.ID, s.p.set.RaftID.Get()), Address: address, Fatal: s.m.fatal, Surveyed: true, Beat: &s.beat}
+	return replication.Options{ID: cmp.Or(s.who.ID, s.p.set.RaftID.Get()), Address: address, Fatal: s.m.fatal, Surveyed: true, Beat: &s.beat, Away: &s.away}
 }
 
 // How long a group without changes rests: one without keys has none whose time could pass.
