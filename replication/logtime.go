@@ -25,12 +25,15 @@ const maxAhead = int64(250 * time.Millisecond)
 
 // beginning returns the time at which an epoch of this node would begin. It is the wall clock's time, but no earlier
 // than the last replicated time plus what has elapsed since, and at most maxAhead later. If no time was ever
-// replicated, it is the wall clock's.
-func (t *logTime) beginning(newest int64) int64 {
+// replicated, it is the wall clock's. A planned epoch follows another without a gap, so that the time need not be moved: leaders of groups change often.
+func (t *logTime) beginning(newest int64, planned bool) int64 {
 	wall := t.clock.Wall()
 	if newest == 0 {
 		return wall
 	}
 	least := t.reached(newest)
+	if planned {
+		return least
+	}
 	return max(least, min(wall, least+maxAhead))
 }

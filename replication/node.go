@@ -87,7 +87,10 @@ func start(o Options, p parts) (*Node, error) {
 		return nil, err
 	}
 	if p.wire != nil {
-		p.wire.Stop, p.wire.Sends, p.wire.Leads = n.life.stop, checkedBy(n.compact.damaged), n.leadsIn
+		p.wire.Stop, p.wire.Sends, p.wire.Handed = n.life.stop, checkedBy(n.compact.damaged), n.takesOver
+		p.wire.Leads = func(term uint64) bool {
+			return !n.started.Load() || n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
+		}
 	}
 	if err := n.startRaft(); err != nil {
 		return nil, err
@@ -104,11 +107,6 @@ func start(o Options, p parts) (*Node, error) {
 		n.life.start(loop)
 	}
 	return n, nil
-}
-
-// leadsIn reports whether Raft leads in a term. Until it has started, nobody asks but Raft itself.
-func (n *Node) leadsIn(term uint64) bool {
-	return !n.started.Load() || n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
 }
 
 // startRaft starts Raft, and joins it with the parts.

@@ -56,6 +56,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"requests-in-a-pipeline", "peers/transport.go", "MaxRPCsInFlight: 1,", "", "TestNoPipeline"},
 		{"note-of-another-boot-believed", "clockfile.go", "Boot: was.Boot,", "Boot: boot,", "TestTimeWhileAllAreDown"},
 		{"wall-clock-believed", "logtime.go", "max(least, min(wall, least+maxAhead))", "max(least, wall)", faults},
+		{"planned-epoch-moves-the-time", "replica.go", "after == r.handed", "after == own", "TestTransferLeavesTheTimeAlone"},
+		{"epochs-all-planned", "replica.go", "after == r.handed", "after != own", "TestTransferLeavesTheTimeAlone"},
 		{"transfer-without-a-delay", "primary.go", "if quiet > 0 {", "if false {", "TestTransferWaitsForASessionThatIsHeldUp"},
 		{"transfer-without-waiting", "transfer.go", "if err := n.finish(); err != nil {", "n.replica.abdicateAny(errTransfer)\n\tif err := error(nil); err != nil {", "TestTransfers"},
 		{"closed-node-leads", "node.go", "		n.replica.abdicateAny(raft.ErrRaftShutdown) // from an epoch that has begun meanwhile\n", "", "TestClosedNodeDecidesNothing"},

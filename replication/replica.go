@@ -45,6 +45,8 @@ type replica struct {
 	// members are those of the newest configuration that was applied since the start, and membersAt is its index, 0 for none yet.
 	members   raft.Configuration
 	membersAt uint64
+	// handed is the epoch of a node that has handed over to this one. The next epoch is planned if it follows that one.
+	handed id
 	// broken counts the events that make a copy of the table worthless: abdications and installed snapshots.
 	broken uint64
 	hashes hashes
@@ -182,7 +184,8 @@ func (r *replica) ask(own id, format uint8, address string) (entry, error) {
 		return entry{}, ErrNotReady
 	}
 	r.machine.ask(own)
-	return entry{format: format, kind: kindEpoch, epoch: own, after: r.machine.epoch, clock: r.time.beginning(r.machine.clock), address: address}, nil
+	after := r.machine.epoch
+	return entry{format: format, kind: kindEpoch, epoch: own, after: after, clock: r.time.beginning(r.machine.clock, after == r.handed), address: address}, nil
 }
 
 // opened lets decisions begin, now that the Epoch of this node is applied. It returns ErrNotReady if that did not open the

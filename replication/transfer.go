@@ -65,6 +65,13 @@ func (n *Node) Leave() error {
 	return err
 }
 
+// takesOver notes that the node that leads has this one take over.
+func (n *Node) takesOver() {
+	n.replica.mu.Lock()
+	defer n.replica.mu.Unlock()
+	n.replica.handed = n.replica.machine.epoch
+}
+
 // awaitSuccessor waits until another node decides, as far as this one knows.
 func (n *Node) awaitSuccessor() error {
 	err := n.life.await(time.Millisecond, succession, func() bool { return n.Leader() != "" && n.Turn() == 0 })

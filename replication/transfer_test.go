@@ -79,6 +79,41 @@ func TestTransferWaitsForASessionThatIsHeldUp(t *testing.T) {
 	})
 }
 
+// The time of the limits goes on as it was when another node takes over as planned, whatever that node's wall clock says. At any other beginning it is
+// moved.
+func TestTransferLeavesTheTimeAlone(t *testing.T) {
+	t.Parallel()
+	const wall, elapsed = 1_800_000_000_000_000_000, 1 << 40
+	dir := t.TempDir()
+	addresses := []string{freeAddress(t), freeAddress(t)}
+	open := func(i int, id string, ahead time.Duration) *Node {
+		o := realOptions(t, id, &list{states: map[string]string{}})
+		o.Clock = Clock{Wall: func() int64 { return wall + int64(ahead) }, Elapsed: func() int64 { return elapsed }}
+		n, err := openAt(o, Disk{Dir: filepath.Join(dir, id), Bootstrap: i == 0}, addresses[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = n.Close() })
+		return n
+	}
+	a := open(0, "a", 0)
+	until(t, "a leader", func() bool { return a.Turn() != 0 })
+	b := open(1, "b", time.Hour)
+	add(t, a, "b", addresses[1])
+	if err := a.Transfer("b"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "b leads", func() bool { return b.Turn() != 0 })
+	if moved := b.Now() - wall; moved != 0 {
+		t.Errorf("a planned epoch moves the time by %v", time.Duration(moved))
+	}
+	b.replica.abdicateAny(errors.New("a batch was lost"))
+	until(t, "b leads again", func() bool { return b.Turn() != 0 })
+	if moved := b.Now() - wall; moved != maxAhead {
+		t.Errorf("another one moves it by %v", time.Duration(moved))
+	}
+}
+
 // A node that is about to stop hands over, and names the new leader although it no longer rebuilds its table.
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -28,6 +28,8 @@ type Transport struct {
 	Sends func(last uint64, size int64, data io.Reader) io.Reader
 	// Leads reports whether the node still leads in a term; nil: always. It is set before Raft starts.
 	Leads func(term uint64) bool
+	// Handed is told that another node has this one take over the leadership; nil: nobody is told. It is set before Raft starts.
+	Handed func()
 
 	alone    atomic.Bool // heartbeats do not wait for other messages
 	forwards sync.WaitGroup
@@ -57,6 +59,9 @@ func (w *Transport) forward() {
 	for {
 		select {
 		case rpc := <-w.NetworkTransport.Consumer():
+			if now, ok := rpc.Command.(*raft.TimeoutNowRequest); ok && len(now.ID) > 0 && w.Handed != nil { // without an id, it is this node's own
+				w.Handed()
+			}
 			select {
 			case w.Layer.rpcs <- rpc:
 			case <-w.Layer.done:
