@@ -185,7 +185,8 @@ func (r *replica) ask(own id, format uint8, address string) (entry, error) {
 	}
 	r.machine.ask(own)
 	after := r.machine.epoch
-	return entry{format: format, kind: kindEpoch, epoch: own, after: after, clock: r.time.beginning(r.machine.clock, after == r.handed), address: address}, nil
+	planned := after == r.handed && after != (id{})
+	return entry{format: format, kind: kindEpoch, epoch: own, after: after, clock: r.time.beginning(r.machine.clock, planned), address: address}, nil
 }
 
 // opened lets decisions begin, now that the Epoch of this node is applied. It returns ErrNotReady if that did not open the

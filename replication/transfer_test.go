@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"limitdb/internal/journal"
 )
 
 // The leadership goes round under load, and no reply is left without an outcome.
@@ -111,6 +113,25 @@ func TestTransferLeavesTheTimeAlone(t *testing.T) {
 	until(t, "b leads again", func() bool { return b.Turn() != 0 })
 	if moved := b.Now() - wall; moved != maxAhead {
 		t.Errorf("another one moves it by %v", time.Duration(moved))
+	}
+}
+
+// An imported state has no epoch, so nobody has handed it over.
+func TestImportMovesTheTime(t *testing.T) {
+	t.Parallel()
+	const wall, elapsed = 1_800_000_000_000_000_000, 1 << 40
+	o := realOptions(t, "a", &list{states: map[string]string{}})
+	o.Clock = Clock{Wall: func() int64 { return wall }, Elapsed: func() int64 { return elapsed }}
+	at := wall - int64(time.Hour)
+	state := &Import{Clock: at, Copy: func(cursor uint64, dst *journal.Buffer) uint64 { return o.Table.Copy(at, cursor, dst) }}
+	n, err := openAt(o, Disk{Dir: t.TempDir(), Bootstrap: true, Import: func() (*Import, error) { return state, nil }}, freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Close() }()
+	until(t, "a leader", func() bool { return n.Turn() != 0 })
+	if moved := n.Now() - at; moved != maxAhead {
+		t.Errorf("the first epoch moves the time by %v", time.Duration(moved))
 	}
 }
 
