@@ -55,15 +55,9 @@ func (s *several) watchBudget() {
 
 // setBudgets gives the engines that decide their budgets. Those that follow have none: see budget.go.
 func (s *several) setBudgets() {
-	room, policy := s.room.Load(), policyOf(s.p.set)
+	policy := policyOf(s.p.set)
 	for g, r := range s.replicas {
-		most := int64(0)
-		if g > 0 && r.leads.Load() && room != nil {
-			most = (*room)[g]
-			if of := r.smallest.Load(); of > 0 && (most == 0 || of < most) {
-				most = of
-			}
-		}
+		most := s.budget(g)
 		if most == 0 {
 			r.states.Load().SetMaxMemory(0, engine.NoEviction)
 			continue
@@ -72,8 +66,21 @@ func (s *several) setBudgets() {
 	}
 }
 
+// budget returns how many bytes the table of a group may have, 0 for any.
+func (s *several) budget(group int) (most int64) {
+	r, room := s.replicas[group], s.room.Load()
+	if group == 0 || !r.leads.Load() || room == nil {
+		return 0
+	}
+	most = (*room)[group]
+	if of := r.smallest.Load(); of > 0 && (most == 0 || of < most) {
+		most = of
+	}
+	return most
+}
+
 // smallest returns the smallest budget that a group has on the other nodes that vote in it, 0 for none.
-func (s *several) smallest(group int) (least int64) {
+func (s *several) smallest(group int) int64 {
 	voters := map[string]bool{}
 	if node := s.replicas[group].node.Load(); node != nil {
 		c, _ := node.Configuration() // none while the node stops
@@ -81,7 +88,12 @@ func (s *several) smallest(group int) (least int64) {
 			voters[m.Node] = m.Voter
 		}
 	}
-	s.near.heard(func(n *neighbour) {
+	return s.near.leastBudget(group, voters)
+}
+
+// leastBudget returns the smallest budget of a group that voters have said, 0 for none.
+func (s *neighbours) leastBudget(group int, voters map[string]bool) (least int64) {
+	s.heard(func(n *neighbour) {
 		for _, g := range n.said.Groups {
 			if g.Group == group && g.Budget > 0 && voters[n.id] && (least == 0 || g.Budget < least) {
 				least = g.Budget
