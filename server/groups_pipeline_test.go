@@ -216,23 +216,31 @@ func TestStepsInSeveralTurns(t *testing.T) {
 			}
 		}
 	}
-	ts, of := newGroupsKept(t, 2, alone) // and over HTTP
-	_, wait := ts.Begin(t.Context(), toBytes([]string{"FLUSHALL"}))
-	of[1].turn = 2
-	over := make(chan string)
-	go func() {
-		out, err := wait(t.Context())
-		over <- fmt.Sprint(string(out), err)
-	}()
-	for _, p := range of[1:] {
-		for asked := false; !asked; runtime.Gosched() {
-			p.mu.Lock()
-			asked = len(p.asked) > 0
-			p.mu.Unlock()
+	for _, early := range []bool{false, true} { // and over HTTP, also with raft-ack leader
+		ts, of := newGroupsKept(t, 2, alone)
+		for _, g := range ts.every {
+			g.Keeper.AckLeader.Store(early)
 		}
-		p.endWaits(nil)
-	}
-	if got := <-over; got != "+OK\r\n<nil>" || !slices.Equal(of[1].asked, []uint64{1}) {
-		t.Errorf("%q, asked in %v", got, of[1].asked)
+		_, wait := ts.Begin(t.Context(), toBytes([]string{"FLUSHALL"}))
+		if wait == nil {
+			t.Fatalf("raft-ack leader %t: the reply has left before a majority has the change", early)
+		}
+		of[1].turn = 2
+		over := make(chan string)
+		go func() {
+			out, err := wait(t.Context())
+			over <- fmt.Sprint(string(out), err)
+		}()
+		for _, p := range of[1:] {
+			for asked := false; !asked; runtime.Gosched() {
+				p.mu.Lock()
+				asked = len(p.asked) > 0
+				p.mu.Unlock()
+			}
+			p.endWaits(nil)
+		}
+		if got := <-over; got != "+OK\r\n<nil>" || !slices.Equal(of[1].asked, []uint64{1}) {
+			t.Errorf("%q, asked in %v", got, of[1].asked)
+		}
 	}
 }

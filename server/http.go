@@ -201,11 +201,14 @@ func (c *httpCall) goEverywhere(ctx context.Context) (out []byte, err error) {
 
 // waits reports whether the reply of a command that has run must wait.
 func (c *httpCall) waits() bool {
-	if len(c.Groups) > 0 {
-		return !c.refused && !c.group.Keeper.AckLeader.Load()
-	}
 	keeper := &c.group.Keeper
-	return !c.refused && c.Reveals(&c.cmd.Command) && (!keeper.AckLeader.Load() || c.cmd.Flags&spec.Quorum != 0 || c.Quorum) && keeper.Withholds()
+	switch {
+	case c.refused, keeper.AckLeader.Load() && !c.lasts(&c.cmd.Command):
+		return false
+	case len(c.Groups) > 0:
+		return true // sendAll asks each of them
+	}
+	return c.Reveals(&c.cmd.Command) && keeper.Withholds()
 }
 
 // send returns the reply of a command that has run, when it may be sent.

@@ -50,12 +50,15 @@ func (s *session) tellFirst(cmd *spec.Command, mark int) {
 	c := &s.call
 	switch {
 	case !c.Reveals(cmd) || c.Table != nil:
-	case s.call.group.Keeper.AckLeader.Load() && cmd.Flags&spec.Quorum == 0 && !c.Quorum && s.pending == nil:
+	case s.call.group.Keeper.AckLeader.Load() && !c.lasts(cmd) && s.pending == nil:
 		s.unsure.told(s)
 	default:
 		s.tellAll(mark)
 	}
 }
+
+// lasts reports whether the reply of cmd, which has run, waits for a majority also with raft-ack leader.
+func (c *call) lasts(cmd *spec.Command) bool { return cmd.Flags&spec.Quorum != 0 || c.Quorum }
 
 // tellAll records that the replies from mark on reveal state.
 func (s *session) tellAll(mark int) {
