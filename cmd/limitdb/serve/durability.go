@@ -189,22 +189,26 @@ func (d *durability) keys() persistence.Part {
 	}
 }
 
-// usedUpRecords returns what counts of records while everything counts as used up: the states of limits do not. Of a blocked key only the
-// block is left. The records are overwritten.
+// usedUpRecords returns what counts of records while everything counts as used up: the states of limits do not, but what their keys had
+// before them is gone as well. Of a blocked key only the block is left. The records are overwritten.
 func usedUpRecords(records []journal.Record) []journal.Record {
 	kept := records[:0]
 	for _, r := range records {
 		if r.Op == journal.Set || r.Op == journal.Change {
 			kind, _ := state.Kind(r.Kind).Restored(nil)
 			if kind.OfLimit() {
-				continue
+				if r.Op == journal.Change {
+					continue // its key has no state any more
+				}
+				r.Op, r.State = journal.Delete, nil
 			}
 			if kind == state.BLOCK {
 				var b limit.Block
 				if _, _, err := b.Open(r.State, 0); err != nil { // what cannot be read counts as used up as well
-					continue
+					r.Op, r.State = journal.Delete, nil
+				} else {
+					r.State = b.Put(nil, 0, nil)
 				}
-				r.State = b.Put(nil, 0, nil)
 			}
 		}
 		kept = append(kept, r)

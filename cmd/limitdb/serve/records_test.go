@@ -2,6 +2,8 @@ package serve
 
 import (
 	"encoding/binary"
+	"fmt"
+	"slices"
 	"testing"
 
 	"limitdb/engine"
@@ -9,6 +11,7 @@ import (
 	"limitdb/limit"
 	"limitdb/replication"
 	"limitdb/rules"
+	"limitdb/state"
 )
 
 // No state is longer than what the nodes of a cluster can tell one another at once.
@@ -65,25 +68,36 @@ func TestUsedUpKeepsTheBlockOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d limit.Decision
-	state, kind, err := limit.TakeBlock(&l, l.Algorithm.Kind(), nil, crash, 11, nil, &d) // denies, with 10 left
+	blocked, kind, err := limit.TakeBlock(&l, l.Algorithm.Kind(), nil, crash, 11, nil, &d) // denies, with 10 left
 	if err != nil || kind != limit.BLOCK {
 		t.Fatal(kind, err)
 	}
 	records := usedUpRecords([]journal.Record{
 		{Op: journal.Set, Kind: byte(limit.FIXED.Kind()), Key: []byte("other"), State: []byte("of a limit")},
 		{Op: journal.Change, Kind: byte(limit.LOG.Kind()), Key: []byte("log")},
-		{Op: journal.Set, Kind: byte(limit.BLOCK), Key: []byte("k"), State: state},
+		{Op: journal.Set, Kind: byte(limit.BLOCK), Key: []byte("k"), State: blocked},
 		{Op: journal.Set, Kind: byte(limit.BLOCK), Key: []byte("damaged"), State: []byte("x")},
 		{Op: journal.Delete, Kind: byte(limit.FIXED.Kind()), Key: []byte("gone")},
 	})
-	if len(records) != 2 || string(records[0].Key) != "k" || string(records[1].Key) != "gone" {
-		t.Fatalf("%+v", records)
+	var left []string
+	for _, r := range records {
+		left = append(left, fmt.Sprint(string(r.Key), " ", r.Op == journal.Delete))
+	}
+	if want := []string{"other true", "k false", "damaged true", "gone true"}; !slices.Equal(left, want) {
+		t.Fatalf("%q, want %q", left, want)
 	}
 	e := engine.New(engine.Options{Shards: 1})
 	defer e.Close()
 	e.AssumeUsedUp(crash)
+	// What the key had before the limit does not come back with it.
+	if err := e.Restore([]journal.Record{{Op: journal.Set, Kind: byte(state.STRING) + 1, Key: []byte("other"), State: []byte("v")}}, 0, 1); err != nil {
+		t.Fatal(err)
+	}
 	if err := e.Restore(records, 0, 1); err != nil {
 		t.Fatal(err)
+	}
+	if err := e.TakeAt(0, end-1, []byte("other"), &l, 1, &d); err != nil || !d.Limited || d.Remaining != 0 {
+		t.Errorf("what had another kind: %+v, %v", d, err)
 	}
 	if err := e.TakeAt(0, end-1, []byte("k"), &l, 1, &d); err != nil || !d.Limited || d.Remaining != 0 {
 		t.Errorf("in the block: %+v, %v", d, err)
