@@ -314,7 +314,7 @@ func declareEngine(r *Registry, s *Settings) {
 	s.RewriteMinSize = g.bytes("auto-aof-rewrite-min-size", "128mb", 0, 1<<50, mutable,
 		"Do not replace a log that is smaller than this; that much is loaded in about a second.")
 	s.RecoveryMode = g.enum("recovery-mode", "normal", []string{"normal", "conservative"}, fixed,
-		"What an unclean stop means for changes that may be lost: normal uses what the disk has; conservative treats every key as used up at that moment.")
+		"What an unclean stop means for changes that may be lost: normal uses what the disk has; conservative treats the limit of every key as used up at that moment.")
 	s.RecoveryClock = g.enum("recovery-clock", "auto", []string{"auto", "wall"}, fixed,
 		"The time from which decisions continue after a restart: auto, never before the last decision; wall, the machine's clock, to recover from times that a wrong clock has left.")
 	s.BackupEvery = g.seconds("backup-every", "0", 0, maxSeconds,
