@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -163,6 +164,53 @@ func TestAckOfTheLeader(t *testing.T) {
 	ts.LeaderChanged()
 	if got := c.resume(); !strings.HasPrefix(got, "*5\r\n:0\r\n") || ts.engine.Stats().Keys != 2 {
 		t.Errorf("%q", got)
+	}
+}
+
+// With raft-ack leader, whatever tells of a hold, or of an id that counts once, waits for a majority all the same: through every door,
+// when it is sent again, and if it is an error, since a node that no longer leads may know nothing of what is held.
+func TestHoldsWaitForAMajority(t *testing.T) {
+	ts, p := newNode(t, "raft-addr 127.0.0.1:7000")
+	ts.rulesAre("{version: 1, namespaces: {n: [{name: r, key: [u], limit: fixed 100/h}]}}")
+	c := ts.client()
+	c.do("CONFIG", "SET", "raft-ack", "leader")
+	for i, door := range []struct {
+		name string
+		told func(words []string) bool // before a majority has it
+	}{
+		{"alone", func(words []string) bool { return c.raw(string(encode(words...))) != "" }},
+		{"in a pipeline", func(words []string) bool { return c.raw(strings.Repeat(string(encode(words...)), 2)) != "" }},
+		{"in a transaction", func(words []string) bool {
+			c.raw("MULTI\r\n" + string(encode(words...)))
+			return c.raw("EXEC\r\n") != ""
+		}},
+		{"in a script", func(words []string) bool {
+			return c.raw(string(encode(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, words...)...))) != ""
+		}},
+		{"over HTTP", func(words []string) bool {
+			_, wait := ts.Begin(t.Context(), toBytes(words))
+			return wait == nil
+		}},
+	} {
+		for _, words := range []string{
+			"RL.HOLD k FIXED 100/h TTL 1m ID a@", "RL.COMMIT k ID a@", "RL.HOLD k FIXED 100/h TTL 1m ID b@", "RL.CANCEL k ID b@", "RL.CANCEL k ID c@",
+			"RL.HOLD k FIXED 100/h TTL 1m ID a@", "RL.HOLD k FIXED 100/h TTL 1m ID c@", "RL.COMMIT k ID d@",
+			"RL.HOLDALL 2 x y FIXED 100/h FIXED 100/h TTL 1m ID a@", "RL.COMMITALL 2 x y ID a@", "RL.HOLDALL 2 x y FIXED 100/h FIXED 100/h TTL 1m ID b@", "RL.CANCELALL 2 x y ID b@",
+			"RL.HOLDALL 2 x y FIXED 100/h FIXED 100/h TTL 1m ID a@", "RL.COMMITALL 2 x y ID d@",
+			"RL.TAKE k FIXED 100/h ONCE e@", "RL.TAKE k FIXED 100/h ONCE e@", "RL.TAKE k FIXED 100/h COST 2 ONCE e@",
+			"RL.RESERVE q GCRA 100/h ONCE e@", "RL.RESERVE q GCRA 100/h COST 2 ONCE e@",
+			"RL.TAKEALL 2 x y FIXED 100/h FIXED 100/h ONCE e@", "RL.TAKEALL 2 x y FIXED 100/h FIXED 100/h COST 2 ONCE e@",
+			"RL.CHECK n 1 u v HOLD 1m ID a@", "RL.CHECK n 1 u v HOLD 2m ID a@", "RL.CHECK n 0 COMMIT a@", "RL.CHECK n 0 CANCEL c@", "RL.CHECK n 1 u v HOLD 1m ID c@", "RL.CHECK n 0 COMMIT d@",
+			"RL.CHECK n 1 u v ONCE e@", "RL.CHECK n 1 u v ONCE e@", "RL.CHECK n 1 u v COST 2 ONCE e@",
+		} {
+			words = strings.ReplaceAll(words, "@", strconv.Itoa(i))
+			if door.told(strings.Fields(words)) {
+				t.Errorf("%s %s is told at once", words, door.name)
+			} else if door.name != "over HTTP" {
+				p.endWaits(nil)
+				c.resume()
+			}
+		}
 	}
 }
 

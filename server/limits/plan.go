@@ -58,11 +58,12 @@ func takeHeld(c *call, p *request.Plan, key []byte) bool {
 		var once engine.Once
 		h := engine.Hold{Once: p.Once(&once, p.Asked())}
 		var d limit.Decision
+		c.Quorum = true
 		if err := c.Group.Engine.Load().HoldAt(c.Place, c.Now, key, &p.Limit, p.Cost, &h, &d); err != nil {
 			c.Fail(planError(c.Keyspace(), p, key, err))
 			return true
 		}
-		if c.Quorum = true; p.Style == request.InMillis {
+		if p.Style == request.InMillis {
 			Millis(c, &d)
 		} else {
 			seconds(c, &d)
@@ -293,12 +294,10 @@ func (o *planned) reply(c *call, p *request.Plan, keys handler.Keyspace, key []b
 		replySettled(c, p, keys, key, &o.settled, err)
 		return
 	}
+	c.Quorum = c.Quorum || p.Given&request.OwnOnce != 0
 	if err != nil {
 		c.Fail(planError(keys, p, key, err))
 		return
-	}
-	if p.Given&request.OwnOnce != 0 {
-		c.Quorum = true
 	}
 	switch {
 	case p.Style != request.InMillis:

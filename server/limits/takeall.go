@@ -112,6 +112,7 @@ func takeAll(c *call, t *txn) {
 	r := &a.r
 	n := len(r.Keys)
 	c.Worked(int64(n))
+	c.Quorum = c.Quorum || r.Once != nil
 	at, err := t.Together(r)
 	if err != nil {
 		if t.Note(err) != nil {
@@ -152,7 +153,6 @@ func (a *together) reply(c *call, at int) {
 	for i := range n {
 		Millis(c, &r.Decisions[i])
 	}
-	c.Quorum = c.Quorum || r.Once != nil
 	if r.Once != nil && r.Once.Again || r.Hold != nil && r.Hold.Again {
 		return
 	}

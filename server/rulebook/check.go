@@ -185,11 +185,11 @@ func (k *check) step(t *txn) (at int, err error) {
 
 // tell counts a check that was decided at a time, and replies. at is the limit that denies, or -1.
 func (k *check) tell(c *call, at int, now int64, err error) {
+	c.Quorum = c.Quorum || k.all.Once != nil || k.all.Hold != nil
 	if err != nil {
 		c.Fail(errorText(err, nil))
 		return
 	}
-	c.Quorum = c.Quorum || k.all.Once != nil || k.all.Hold != nil
 	if k.how == takes && !k.again() {
 		if k.denied, k.at = at >= 0, now; !c.Then(len(k.Charges)*chargeCount, k) {
 			c.Step.End(engine.ErrTooMany)

@@ -224,6 +224,7 @@ func (s *settle) costOf(note []byte) (int64, error) {
 func (s *settle) do(c *call, t *txn) {
 	var all []engine.Listed
 	var err error
+	c.Quorum = true
 	if s.cancels {
 		all, err = engine.GiveUpList(t.Txn, s.list, s.id)
 	} else {
@@ -235,7 +236,6 @@ func (s *settle) do(c *call, t *txn) {
 		}
 		return
 	}
-	c.Quorum = true
 	c.Worked(int64(2 * len(all)))
 	none := engine.Listed{}
 	none.Decision.Limit, none.Decision.Remaining = -1, -1
