@@ -171,7 +171,7 @@ func (b *Block) Prolong(now int64, d *Decision) {
 // TakeBlock is Take for a limit with BLOCK, and for a state of kind BLOCK. k is the kind of the
 // state, and as that of next, if next is not nil. It has to be one that l's algorithm reads, or BLOCK; the error is
 // ErrState for a BLOCK around another that is over. next is written over dst, or is a new buffer, and never is
-// the state itself; dst must not overlap the state.
+// the state itself; dst must not overlap the state. After an error *d is as it was.
 func TakeBlock(l *Limit, k Kind, state []byte, now, cost int64, dst []byte, d *Decision) (next []byte, as Kind, err error) {
 	var b Block
 	inner := state
@@ -190,12 +190,14 @@ func TakeBlock(l *Limit, k Kind, state []byte, now, cost int64, dst []byte, d *D
 		}
 		return b.around(dst, l.Algorithm.Kind(), next), BLOCK, nil
 	}
+	was := *d
 	if next, err = takeApart(l, inner, now, cost, room(dst), d); err != nil {
 		return nil, 0, err
 	}
 	if d.Limited && l.Block > 0 && cost > 0 {
 		begun := b
 		if err := begun.Begin(l, now); err != nil {
+			*d = was
 			return nil, 0, err
 		}
 		if next != nil {

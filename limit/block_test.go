@@ -254,8 +254,21 @@ func TestBlockBadStates(t *testing.T) {
 	if err := PeekBlock(&l, BLOCK, bad, 0, 1, &d); err != ErrState {
 		t.Errorf("around leases: %v", err)
 	}
-	if _, _, err := TakeBlock(&l, 0, nil, math.MaxInt64-3600e9, 5, nil, &d); err != ErrOverflow {
-		t.Errorf("at the end of time: %+v, %v", d, err)
+}
+
+// Near the end of time, a denial whose block would end after it is an error, which leaves the decision as it was.
+func TestBlockAtTheEndOfTime(t *testing.T) {
+	was := Decision{Limit: 1, Remaining: 2, Wait: 3, Reset: 4}
+	for _, a := range Algorithms() {
+		l := sample(t, a)
+		l.Block, l.BlockMost = 60e9, 3600e9
+		for _, now := range []int64{math.MaxInt64 - 1, math.MaxInt64 - 60e9, math.MaxInt64 - 120e9 + 1} {
+			d := was
+			next, as, err := TakeBlock(&l, 0, nil, now, l.Max+l.Burst+1, nil, &d)
+			if err != ErrOverflow || d != was || next != nil || as != 0 {
+				t.Errorf("%v at %d: %+v, %x of kind %v, %v", l, now, d, next, as, err)
+			}
+		}
 	}
 }
 
