@@ -63,7 +63,8 @@ var (
 	ErrOverflow       = errors.New("out of range: period, burst and cost must stay within 292 years of nanoseconds")
 	errPeriod   error = inOtherWords{ErrOverflow, "out of range: the period must be at most 30 years"}
 	errSpan     error = inOtherWords{ErrOverflow, "out of range: the burst must be full again within 200 years"}
-	errWarmSpan error = inOtherWords{ErrOverflow, "out of range: the burst must be full again within 30 years"}
+	errWarmMost error = inOtherWords{ErrOverflow, "out of range: WARM must be at most 30 years"}
+	errWarmSpan error = inOtherWords{ErrOverflow, "out of range: a key must be cold again within 30 years: give a shorter period or WARM"}
 	// ErrRate is returned for a rate that loses more than 1 % when its interval
 	// is rounded up to whole nanoseconds.
 	ErrRate = errors.New("out of range: the rate is too fast for intervals of whole nanoseconds")

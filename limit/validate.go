@@ -46,10 +46,12 @@ func (l *Limit) Validate() error {
 
 // validateWarmUp is validateTime for WARMUP.
 func (l *Limit) validateWarmUp() error {
-	if l.Warm > MaxPeriod {
-		return errWarmSpan
-	}
-	if l.Max == 0 {
+	switch {
+	case l.Period > MaxPeriod && (l.Max > 0 || l.Warm > MaxPeriod): // WARM is the period if it is not given
+		return errPeriod
+	case l.Warm > MaxPeriod:
+		return errWarmMost
+	case l.Max == 0:
 		return nil
 	}
 	var after warmth
