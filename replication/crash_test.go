@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -78,20 +79,20 @@ func (c *crashed) start() error {
 func (c *crashed) compare() error {
 	first, _ := c.stores.log.FirstIndex()
 	last, _ := c.stores.log.LastIndex()
-	newest, err := c.snaps.newest()
-	if err != nil {
-		return err
+	all, damaged, err := c.snaps.list()
+	if err != nil || len(damaged) > 0 {
+		return fmt.Errorf("the snapshots %q are damaged: %w", damaged, cmp.Or(err, errSnapshot))
 	}
 	covered := uint64(0)
-	if newest != nil {
-		covered = newest.Index
-		_, from, err := c.snaps.Open(newest.ID)
+	for _, m := range all { // half of one must not look like one, also if it is not the newest
+		covered = max(covered, m.Index)
+		_, from, err := c.snaps.Open(m.ID)
 		if err != nil {
 			return err
 		}
 		b, err := io.ReadAll(from)
-		if want := stateUpTo(c.t, covered); string(b) != want || err != nil {
-			return fmt.Errorf("the snapshot up to %d has %d bytes, not %d: %v", covered, len(b), len(want), err)
+		if want := stateUpTo(c.t, m.Index); string(b) != want || err != nil {
+			return fmt.Errorf("the snapshot up to %d has %d bytes, not %d: %v", m.Index, len(b), len(want), err)
 		}
 	}
 	if covered < c.covered || max(last, covered) < c.last {

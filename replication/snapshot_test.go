@@ -303,7 +303,7 @@ func TestSnapshotStore(t *testing.T) {
 	}
 }
 
-// A snapshot that is damaged says by its name whether there is a newer one.
+// A snapshot whose meta file is damaged or missing says by its name whether there is a newer one. If there is, it is removed.
 func TestNamesOfDamagedSnapshots(t *testing.T) {
 	for _, c := range []struct {
 		names   []string
@@ -318,33 +318,40 @@ func TestNamesOfDamagedSnapshots(t *testing.T) {
 		{[]string{"2-2-9", "2-2-10"}, 0, 1},
 		{[]string{"2-2-9", "2-2-10"}, 1, -1},
 	} {
-		dir := t.TempDir()
-		s, err := openSnapshots(disk.OS{}, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, name := range c.names {
-			var index, term uint64
-			if _, err := fmt.Sscanf(name, "%d-%d-", &index, &term); err != nil {
-				t.Fatal(err)
-			}
-			name = fmt.Sprintf("%016x-%016x-%s", index, term, name[4:])
-			path := filepath.Join(dir, name, metaFile)
-			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if i == c.damaged {
-				err = os.WriteFile(path, []byte("damaged"), 0o600)
-			} else {
-				err = disk.WriteRecord(disk.OS{}, path, metaKind, raft.SnapshotMeta{ID: name, Index: index, Term: term})
-			}
+		for _, missing := range []bool{false, true} {
+			dir := t.TempDir()
+			s, err := openSnapshots(disk.OS{}, dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		all, err := s.List()
-		if err == nil != (c.lists >= 0) || err == nil && len(all) != c.lists {
-			t.Errorf("%v, of which %d is damaged: %d, %v", c.names, c.damaged, len(all), err)
+			for i, name := range c.names {
+				var index, term uint64
+				if _, err := fmt.Sscanf(name, "%d-%d-", &index, &term); err != nil {
+					t.Fatal(err)
+				}
+				name = fmt.Sprintf("%016x-%016x-%s", index, term, name[4:])
+				path := filepath.Join(dir, name, metaFile)
+				if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				switch {
+				case i != c.damaged:
+					err = disk.WriteRecord(disk.OS{}, path, metaKind, raft.SnapshotMeta{ID: name, Index: index, Term: term})
+				case !missing:
+					err = os.WriteFile(path, []byte("damaged"), 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			all, err := s.List()
+			if err == nil != (c.lists >= 0) || err == nil && len(all) != c.lists || err != nil && !errors.Is(err, errSnapshot) {
+				t.Errorf("%v, of which %d is damaged, or missing %v: %d, %v", c.names, c.damaged, missing, len(all), err)
+			}
+			reaped := s.reap()
+			if names, err := s.fs.Dirs(dir); err != nil || c.lists >= 0 && (reaped != nil || len(names) != c.lists) || c.lists < 0 && len(names) != len(c.names) {
+				t.Errorf("%v, of which %d is damaged, or missing %v: %q are left, %v, %v", c.names, c.damaged, missing, names, reaped, err)
+			}
 		}
 	}
 }

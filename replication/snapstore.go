@@ -99,7 +99,7 @@ func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 	return all, err
 }
 
-// list is List, and returns the names of older snapshots whose meta is damaged, too. Nothing continues from these.
+// list is List, and returns the names of older snapshots whose meta is damaged or missing, too. Nothing continues from these.
 func (s *snapshotStore) list() (all []*raft.SnapshotMeta, damaged []string, err error) {
 	names, err := s.fs.Dirs(s.dir)
 	if err != nil {
@@ -115,6 +115,7 @@ func (s *snapshotStore) list() (all []*raft.SnapshotMeta, damaged []string, err 
 			if now, derr := s.fs.Dirs(s.dir); derr == nil && !slices.Contains(now, name) {
 				continue // reap has taken its name away meanwhile
 			}
+			err = fmt.Errorf("%w: %w", errSnapshot, err)
 		}
 		switch {
 		case err == nil:
@@ -198,7 +199,7 @@ type state struct {
 	io.Closer
 }
 
-// reap removes all but the newest keepSnapshots, and those that are damaged if there is a newer one.
+// reap removes all but the newest keepSnapshots, and those whose meta is damaged or missing if there is a newer one.
 func (s *snapshotStore) reap() error {
 	all, names, err := s.list()
 	if err != nil {
