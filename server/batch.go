@@ -94,9 +94,9 @@ func (s *session) resumed() bool {
 	s.call.Failed, s.call.Durable = false, false
 	away := s.fwd != nil && s.pending == pending(s.fwd) // what comes from the leader waits for nothing here
 	done := s.pending.resume(s)
-	if done && s.gathered != nil {
-		s.gathered(mark)
+	if gathered := s.gathered; done && gathered != nil {
 		s.gathered = nil
+		done = gathered(mark)
 	}
 	if cmd := s.pub.LastCmd.Load(); cmd != nil && !away {
 		s.tell(cmd, mark)

@@ -185,16 +185,24 @@ func (c *httpCall) goEverywhere(ctx context.Context) (out []byte, err error) {
 		return resp.AppendError(nil, text), nil
 	}
 	all := gathering(&c.call, c.Args)
-	if c.Groups, err = all.ask(ctx, &c.call); err != nil {
-		c.Fail(err.Error())
-		endChanges(&c.call, c.Out)
-		return c.Out, nil
-	}
-	noteTurns(&c.call)
 	c.gathers = false
-	c.since = c.srv.clock.Now()
-	c.done(byItself, c.run(byItself, nil, false), 0)
-	all.join(&c.call, 0)
+	for known := false; !known; {
+		c.Out, c.Failed = c.Out[:0], false
+		if c.Groups, err = all.ask(ctx, &c.call); err != nil {
+			c.Fail(err.Error())
+			endChanges(&c.call, c.Out)
+			return c.Out, nil
+		}
+		noteTurns(&c.call)
+		c.since = c.srv.clock.Now()
+		c.done(byItself, c.run(byItself, nil, false), 0)
+		all.join(&c.call, 0)
+		if known = !all.reads || !c.waits(); !known {
+			if known, err = awaitAll(ctx, c.srv, c.Groups, c.turns); known || err != nil {
+				return c.Out, err
+			}
+		}
+	}
 	endChanges(&c.call, c.Out)
 	return c.send(ctx)
 }
@@ -216,10 +224,12 @@ func (c *httpCall) send(ctx context.Context) (out []byte, err error) {
 	if !c.waits() {
 		return c.Out, nil
 	}
+	known := false
 	if len(c.Groups) > 0 {
-		return c.sendAll(ctx)
+		known, err = awaitAll(ctx, c.srv, c.Groups, c.turns)
+	} else {
+		known, err = c.group.Keeper.Await(ctx, c.turn)
 	}
-	known, err := c.group.Keeper.Await(ctx, c.turn)
 	switch {
 	case err != nil:
 		return nil, err
@@ -229,20 +239,17 @@ func (c *httpCall) send(ctx context.Context) (out []byte, err error) {
 	return c.Out, nil
 }
 
-// sendAll is send for a command on the keys of all groups.
-func (c *httpCall) sendAll(ctx context.Context) (out []byte, err error) {
-	for i, g := range c.srv.keyed {
-		if c.Groups[i] == nil {
+// awaitAll waits until everything seen so far of groups, nil for others, in the turns of these is durable. known and err are as those of Keeper.Await.
+func awaitAll(ctx context.Context, srv *Server, groups []*handler.Group, turns []uint64) (known bool, err error) {
+	for i, g := range srv.keyed {
+		if groups[i] == nil {
 			continue
 		}
-		switch known, err := g.Keeper.Await(ctx, c.turns[i]); {
-		case err != nil:
-			return nil, err
-		case !known:
-			return resp.AppendError(nil, errUnknownOutcome), nil
+		if known, err := g.Keeper.Await(ctx, turns[i]); !known {
+			return false, err
 		}
 	}
-	return c.Out, nil
+	return true, nil
 }
 
 // contain is session.contain for Do, whose reply is out.
@@ -410,22 +417,48 @@ func gathering(c *call, args [][]byte) *gathered {
 func gather(c *call) {
 	s, cmd := c.client, c.cmd
 	all := gathering(c, handler.CloneArgs(c.Args))
-	var led []*handler.Group
 	asks := c.srv.newCall(c.srv.group, c.Began, resp.RESP3, nil)
 	asks.Rights, asks.Origin = c.Rights, c.From()
-	c.Client.Background(func() (err error) {
+	var led []*handler.Group
+	ask := func() (err error) {
 		led, err = all.ask(context.Background(), &asks)
 		return err
-	}, func(err error) {
+	}
+	var run func(err error)
+	run = func(err error) {
 		if err != nil {
 			c.Fail(err.Error())
 			return
 		}
-		s.gathered = func(mark int) { all.join(c, mark) }
+		s.gathered = func(mark int) (done bool) {
+			all.join(c, mark)
+			if !all.reads || c.group.Keeper.AckLeader.Load() {
+				return true
+			}
+			// It asks again if this node has lost the lead, so its reply waits here, and not with others.
+			out, turns, known := bytes.Clone(c.Out[mark:]), slices.Clone(c.turns), false
+			c.Out = c.Out[:mark]
+			s.pub.StepMemory.Store(int64(len(out)))
+			c.Client.Background(func() (err error) {
+				if known, err = awaitAll(context.Background(), c.srv, led, turns); !known && err == nil {
+					err = ask()
+				}
+				return err
+			}, func(err error) {
+				s.pub.StepMemory.Store(0)
+				if !known {
+					run(err)
+					return
+				}
+				c.Out, c.Durable = append(c.Out, out...), true
+			})
+			return false
+		}
 		c.cmd, c.Args, c.Groups, c.gathers = cmd, all.args, led, false
 		noteTurns(c)
 		c.alone()
-	})
+	}
+	c.Client.Background(ask, run)
 }
 
 // ask asks the other nodes, and those that lead meanwhile about what has no reply yet. It returns the groups of the rest, which this node leads, nil for

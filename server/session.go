@@ -32,7 +32,8 @@ type session struct {
 	shares *group.Shares
 	aside  func() // takes what the session replies beside a round of its forwarded commands, see forward.go; nil: it is sent
 	// gathered puts what other nodes have replied about groups that they lead together with the reply of the parked command, which begins at mark; nil: nothing.
-	gathered func(mark int)
+	// It returns false if the command goes on.
+	gathered func(mark int) (done bool)
 	// early has the bits specialLoading and specialFollowing from the start of the batch. Commands of the batch are
 	// refused even if the state has been loaded, or a leader found, since.
 	early uint32
