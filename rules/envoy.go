@@ -272,7 +272,7 @@ func (im *importer) rate(n *envoyNode, name string, r *outRule) {
 	}
 	for _, u := range envoyUnits {
 		if strings.EqualFold(u.name, rate.unit.text) {
-			r.Limit = im.limit(n.at, fmt.Sprintf("fixed %d/%d%s", rate.count, u.number*rate.times, u.unit))
+			r.Limit = im.limit(n.at, fmt.Sprintf("fixed %d/%d%s countdenied", rate.count, u.number*rate.times, u.unit)) // Envoy's service counts what it denies
 			return
 		}
 	}

@@ -49,13 +49,13 @@ descriptors:
 `, "line 2: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has",
 		"line 26: replaces is not carried over: put the rules into one exclusive group", "line 27: detailed_metric is not carried over")
 	for fields, want := range map[string]string{
-		"kind=sms to=+1555": "kind_sms_to__1555 FIXED 30/5m",
-		"kind=sms to=+4912": "kind_sms_to__49_ FIXED 7/30d",
-		"kind=sms to=x":     "kind_sms_to FIXED 5/d",
+		"kind=sms to=+1555": "kind_sms_to__1555 FIXED 30/5m COUNTDENIED",
+		"kind=sms to=+4912": "kind_sms_to__49_ FIXED 7/30d COUNTDENIED",
+		"kind=sms to=x":     "kind_sms_to FIXED 5/d COUNTDENIED",
 		"kind=test to=x":    "",
 		"kind=internal":     "",
-		"kind=other":        "kind FIXED 100/s",
-		"region=eu-1":       "region_eu_ FIXED 1/h",
+		"kind=other":        "kind FIXED 100/s COUNTDENIED",
+		"region=eu-1":       "region_eu_ FIXED 1/h COUNTDENIED",
 		"region=us":         "",
 	} {
 		var got []string
@@ -145,8 +145,8 @@ func TestImportEnvoyConstructs(t *testing.T) {
       - {key: baz, value: shady, rate_limit: {unit: minute, requests_per_unit: 1}, shadow_mode: true}
   - {key: qux, rate_limit: {unlimited: true}}
 `, map[string]string{
-			"foo=1": "foo FIXED 2/m", "foo=1 bar=2": "foo FIXED 2/m, foo_bar FIXED 3/m", "foo=1 bar=banned": "foo FIXED 2/m, foo_bar_banned FIXED 0/m",
-			"foo=1 bay=2": "foo FIXED 2/m", "foo=1 baz=shady": "foo FIXED 2/m, foo_baz_shady FIXED 1/m (shadow)", "foo=1 baz=x": "foo FIXED 2/m", "qux=1": "",
+			"foo=1": "foo FIXED 2/m COUNTDENIED", "foo=1 bar=2": "foo FIXED 2/m COUNTDENIED, foo_bar FIXED 3/m COUNTDENIED", "foo=1 bar=banned": "foo FIXED 2/m COUNTDENIED, foo_bar_banned FIXED 0/m COUNTDENIED",
+			"foo=1 bay=2": "foo FIXED 2/m COUNTDENIED", "foo=1 baz=shady": "foo FIXED 2/m COUNTDENIED, foo_baz_shady FIXED 1/m COUNTDENIED (shadow)", "foo=1 baz=x": "foo FIXED 2/m COUNTDENIED", "qux=1": "",
 		}, []string{"line 1: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has"}},
 		{"a star stands for something only at the end", `
   - {key: a, value: "/api*v1", rate_limit: {unit: minute, requests_per_unit: 1}}
@@ -154,15 +154,15 @@ func TestImportEnvoyConstructs(t *testing.T) {
   - {key: a, value: "/api/7/v1", rate_limit: {unit: minute, requests_per_unit: 3}}
   - {key: a, value: "\\x*", rate_limit: {unit: minute, requests_per_unit: 4}}
 `, map[string]string{
-			"a=/api*v1": "a_/api_v1 FIXED 1/m", "a=/api/v2/v1": "", "a=/api/7/v1": "a_/api/7/v1 FIXED 3/m", "a=svc1ep2": "", "a=svc*ep2": "a_svc_ep_ FIXED 2/m",
-			"a=/api": "", `a=\x1`: "a__x_ FIXED 4/m",
+			"a=/api*v1": "a_/api_v1 FIXED 1/m COUNTDENIED", "a=/api/v2/v1": "", "a=/api/7/v1": "a_/api/7/v1 FIXED 3/m COUNTDENIED", "a=svc1ep2": "", "a=svc*ep2": "a_svc_ep_ FIXED 2/m COUNTDENIED",
+			"a=/api": "", `a=\x1`: "a__x_ FIXED 4/m COUNTDENIED",
 		}, nil},
 		{"a lookup never goes back", `
   - {key: a, value: x, descriptors: [{key: b, value: "1", rate_limit: {unit: minute, requests_per_unit: 1}}]}
   - {key: a, descriptors: [{key: b, rate_limit: {unit: minute, requests_per_unit: 2}}]}
   - {key: c, value: x, descriptors: [{key: d, value: "1", rate_limit: {unit: minute, requests_per_unit: 3}}]}
 `, map[string]string{
-			"a=x b=1": "a_x_b_1 FIXED 1/m", "a=x b=2": "", "a=y b=2": "a_b FIXED 2/m", "c=x d=1": "c_x_d_1 FIXED 3/m", "c=x d=2": "",
+			"a=x b=1": "a_x_b_1 FIXED 1/m COUNTDENIED", "a=x b=2": "", "a=y b=2": "a_b FIXED 2/m COUNTDENIED", "c=x d=1": "c_x_d_1 FIXED 3/m COUNTDENIED", "c=x d=2": "",
 		}, []string{"line 1: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has"}},
 		{
 			"the first wildcard in the file", `
@@ -171,7 +171,7 @@ func TestImportEnvoyConstructs(t *testing.T) {
   - {key: b, value: "foo*", rate_limit: {unit: minute, requests_per_unit: 3}}
   - {key: b, value: "fo*", rate_limit: {unit: minute, requests_per_unit: 4}}
 `,
-			map[string]string{"a=foo": "a_fo_ FIXED 1/m", "b=foo": "b_foo_ FIXED 3/m", "b=fox": "b_fo_ FIXED 4/m"},
+			map[string]string{"a=foo": "a_fo_ FIXED 1/m COUNTDENIED", "b=foo": "b_foo_ FIXED 3/m COUNTDENIED", "b=fox": "b_fo_ FIXED 4/m COUNTDENIED"},
 			[]string{"line 1: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has", `line 5: "foo*" is never looked up, since "fo*" comes before it: left out`},
 		},
 		{
@@ -179,14 +179,14 @@ func TestImportEnvoyConstructs(t *testing.T) {
   - {key: a, value: x, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: a, value: y, quota_mode: false, rate_limit: {unit: minute, requests_per_unit: 1}}
 `,
-			map[string]string{"a=x": "a_x FIXED 1/m (shadow)", "a=y": "a_y FIXED 1/m"},
+			map[string]string{"a=x": "a_x FIXED 1/m COUNTDENIED (shadow)", "a=y": "a_y FIXED 1/m COUNTDENIED"},
 			[]string{"line 4: quota_mode denies nothing, as shadow mode does; what it tells the caller is not carried over"},
 		},
 		{
 			"metrics", `
   - {key: a, value_to_metric: true, metadata: {name: s}, descriptors: [{key: b, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 1}}]}
 `,
-			map[string]string{"a=1 b=2": "a_b FIXED 1/m", "a=1": ""},
+			map[string]string{"a=1 b=2": "a_b FIXED 1/m COUNTDENIED", "a=1": ""},
 			[]string{"line 4: value_to_metric is not carried over", "line 4: metadata is not carried over", "line 4: detailed_metric is not carried over"},
 		},
 		{"one key at two levels", `

@@ -146,7 +146,7 @@ func TestRulesTest(t *testing.T) {
 func TestRulesImport(t *testing.T) {
 	file := written(t, "envoy.yaml", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 5}, detailed_metric: true}]\n")
 	out, errOut := runRules(t, "import", "--from", "envoy", file)
-	if want := "version: 1\nnamespaces:\n  d:\n    - name: k\n      key: [k]\n      limit: fixed 5/1d\n"; out != want || errOut != file+": line 2: detailed_metric is not carried over\n" {
+	if want := "version: 1\nnamespaces:\n  d:\n    - name: k\n      key: [k]\n      limit: fixed 5/1d countdenied\n"; out != want || errOut != file+": line 2: detailed_metric is not carried over\n" {
 		t.Errorf("%s%s", out, errOut)
 	}
 	if _, errOut := runRules(t, "import", "--from", "other", file); !strings.Contains(errOut, "use envoy or limitador") {
