@@ -82,6 +82,7 @@ func (im *importer) envoyRateRows() []row[envoyRate] {
 		}},
 		{name: "unit_multiplier", read: func(d *decoder, n *yaml.Node, to *envoyRate) {
 			to.times = d.number(n, "unit_multiplier", 1, 1<<32-1)
+			im.note(n, "unit_multiplier, which only some builds of Envoy's service have, makes the window %d units long", to.times)
 		}},
 		{name: "unlimited", read: func(d *decoder, n *yaml.Node, to *envoyRate) { to.unlimited = d.yes(n, "unlimited") }},
 		{name: "name", read: func(d *decoder, n *yaml.Node, to *envoyRate) { to.name, _ = d.scalar(n, "name") }},

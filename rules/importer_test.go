@@ -47,6 +47,7 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: all}]}
     detailed_metric: true
 `, "line 2: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has",
+		"line 11: unit_multiplier, which only some builds of Envoy's service have, makes the window 5 units long",
 		"line 26: replaces is not carried over: put the rules into one exclusive group", "line 27: detailed_metric is not carried over")
 	for fields, want := range map[string]string{
 		"kind=sms to=+1555": "kind_sms_to__1555 FIXED 30/5m COUNTDENIED",
