@@ -6,7 +6,8 @@
 #     bench/server.sh [latency] [light] [memory] [growth] [expiry]    default: all
 #     bench/server.sh churn                                   30 minutes
 #     bench/server.sh holds                                   memory and start of 10 M live holds, or HOLDS
-#     bench/server.sh ids                                     time of the processor for ids and holds beside takes
+#     bench/server.sh ids                                     time of the processor for ids and holds beside takes, medians of 5 new servers, or
+#                                                             IDS_RUNS; for 300000 ids, or IDS
 #
 # LATENCY_RATE=25000 sends that many requests a second to both servers, instead of half of the measured peak.
 #
@@ -168,32 +169,60 @@ spent() {
 }
 cpu() { cat "/proc/$server"/task/*/schedstat | awk '{n += $1} END {printf "%.0f", n}'; }
 
-# ids_row NAME KEY N [before]: what ids and holds take beside takes, for N ids. With before, each key has had another id, which is forgotten.
+# ids_row NAME KEY N [before]: what ids and holds take beside takes, for N ids, but at most 60000 one at a time. With before, each key has had
+# another id, which is forgotten. One server may be twice as fast as the next, so the figures are medians, and the lowest and highest ratios stand behind.
 ids_row() {
-  local depth take once hold commit limit='FIXED 1000000000/30d COST 5'
-  local earlier=(RL.HOLD "$2" $limit TTL 2s ID 'earlier-{key}') gone=5 # seconds after which its id is forgotten
+  local depth run n
   for depth in 1 16 64; do
-    start_limitdb
-    spent $depth "$3" RL.TAKE "$2" $limit >/dev/null # the keys are there
-    [[ -z ${4-} ]] || { spent 64 "$3" "${earlier[@]}" >/dev/null && sleep $gone; }
-    take=$(spent $depth "$3" RL.TAKE "$2" $limit)
-    once=$(spent $depth "$3" RL.TAKE "$2" $limit ONCE 'request-{key}')
-    stop_limitdb
-    start_limitdb
-    spent $depth "$3" RL.TAKE "$2" $limit >/dev/null
-    [[ -z ${4-} ]] || { spent 64 "$3" "${earlier[@]}" >/dev/null && sleep $gone; }
-    hold=$(spent $depth "$3" RL.HOLD "$2" $limit TTL 1h ID 'request-{key}')
-    commit=$(spent $depth "$3" RL.COMMIT "$2" ID 'request-{key}' COST 3)
-    stop_limitdb
-    awk -v name="$1" -v depth=$depth -v take="$take" -v once="$once" -v hold="$hold" -v commit="$commit" \
-      'BEGIN {printf "| %s, pipelines of %d | %d | %d, %.2f × | %d + %d, %.2f × |\n", name, depth, take, once, once / take, hold, commit, (hold + commit) / take}'
+    n=$((depth == 1 && $3 > 60000 ? 60000 : $3))
+    for ((run = 0; run < ${IDS_RUNS:-5}; run++)); do
+      ids_run $depth "$2" "$n" "${4-}"
+    done >"$work/ids"
+    awk -v name="$1" -v depth=$depth '
+      function median(v, n,    i, j, x) { # which it sorts
+        for (i = 2; i <= n; i++) {
+          x = v[i]
+          for (j = i - 1; j > 0 && v[j] > x; j--) v[j + 1] = v[j]
+          v[j + 1] = x
+        }
+        return (v[int((n + 1) / 2)] + v[int((n + 2) / 2)]) / 2
+      }
+      {take[NR] = $1; once[NR] = $2; hold[NR] = $3; commit[NR] = $4; a[NR] = $2 / $1; b[NR] = ($3 + $4) / $1}
+      END {
+        once_takes = median(a, NR)
+        hold_takes = median(b, NR)
+        printf "| %s, pipelines of %d | %d | %d, %.2f × (%.2f to %.2f)", name, depth, median(take, NR), median(once, NR), once_takes, a[1], a[NR]
+        printf " | %d + %d, %.2f × (%.2f to %.2f) |\n", median(hold, NR), median(commit, NR), hold_takes, b[1], b[NR]
+      }' "$work/ids"
   done
+}
+
+# ids_run DEPTH KEY N [before] prints the ns of a take, of one with ONCE, of a hold and of its commit. Each of the two pairs has a new server.
+ids_run() {
+  local take once hold commit limit='FIXED 1000000000/30d COST 5'
+  ids_start "$@"
+  take=$(spent "$1" "$3" RL.TAKE "$2" $limit)
+  once=$(spent "$1" "$3" RL.TAKE "$2" $limit ONCE 'request-{key}')
+  stop_limitdb
+  ids_start "$@"
+  hold=$(spent "$1" "$3" RL.HOLD "$2" $limit TTL 1h ID 'request-{key}')
+  commit=$(spent "$1" "$3" RL.COMMIT "$2" ID 'request-{key}' COST 3)
+  stop_limitdb
+  echo "$take $once $hold $commit"
+}
+
+# ids_start DEPTH KEY N [before] starts a server that has the keys.
+ids_start() {
+  local limit='FIXED 1000000000/30d COST 5' gone=2 # seconds, after which an earlier id is forgotten
+  start_limitdb
+  spent "$1" "$3" RL.TAKE "$2" $limit >/dev/null
+  [[ -z ${4-} ]] || { spent 64 "$3" RL.HOLD "$2" $limit TTL 500ms ID 'earlier-{key}' >/dev/null && sleep $gone; }
 }
 
 ids() {
   echo "### Ids and holds"
   echo
-  echo "ns of the processor in the server for each command"
+  echo "ns of the processor in the server for each command, medians of ${IDS_RUNS:-5} new servers"
   echo
   echo "| | a take | with ONCE | a hold and its commit |"
   echo "|---|---|---|---|"
