@@ -230,7 +230,7 @@ func (s *directory) remove(id string) error {
 		return errNoNode
 	}
 	long := s.near.silent()[id] // it was so before the survey, which may last longer than a node is silent for
-	s.near.survey()             // a node that has just ended must not count as one that answers
+	s.near.survey(false)        // a node that has just ended must not count as one that answers
 	silent := s.near.silent()
 	s.near.mu.Lock()
 	for _, n := range s.near.at {

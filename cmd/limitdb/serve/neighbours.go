@@ -38,6 +38,7 @@ type neighbour struct {
 
 	said  nodeState // its last answer
 	heard int64     // Elapsed when that came, 0 for never
+	asked int       // questions of what it is that are underway
 	there bool      // it has answered the last question
 	bare  bool      // its last answer does not say which groups it has
 	down  bool      // nothing listened at its address when it was asked last
@@ -92,8 +93,9 @@ func (s *neighbours) known() map[string]string {
 	return all
 }
 
-// survey asks the other nodes what they are, and tells the replicas of this one.
-func (s *neighbours) survey() {
+// survey asks the other nodes what they are, and tells the replicas of this one. If hurried, it leaves out those that are still being asked, and waits
+// no longer than surveyEvery: a node that hangs, or whose machine is off, must not make others seem silent.
+func (s *neighbours) survey(hurried bool) {
 	known := s.known()
 	s.mu.Lock()
 	for id, n := range s.at {
@@ -103,13 +105,41 @@ func (s *neighbours) survey() {
 		}
 	}
 	s.mu.Unlock()
-	var asking sync.WaitGroup
+	all, answered := 0, make(chan struct{}, len(known))
 	for id, address := range known {
-		asking.Go(func() { s.ask(s.neighbour(id, address)) })
+		n := s.neighbour(id, address)
+		if !s.asks(n, hurried) {
+			continue
+		}
+		all++
+		go func() {
+			s.ask(n)
+			answered <- struct{}{}
+		}()
 	}
-	asking.Wait()
+	var late <-chan time.Time
+	if hurried {
+		late = time.After(surveyEvery)
+	}
+	for over := false; all > 0 && !over; all-- {
+		select {
+		case <-answered:
+		case <-late:
+			over = true
+		}
+	}
 	s.tell(slices.Sorted(maps.Keys(known)))
-	s.dir.refresh()
+}
+
+// asks notes that a neighbour is being asked. It reports whether it may be: not again in a hurry.
+func (s *neighbours) asks(n *neighbour, hurried bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if hurried && n.asked > 0 {
+		return false
+	}
+	n.asked++
+	return true
 }
 
 // ask asks a neighbour what it is. One that is in no cluster yet, or has just begun, answers only who it is.
@@ -127,6 +157,7 @@ func (s *neighbours) ask(n *neighbour) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n.asked--
 	n.there, n.down = err == nil && state != nil, errors.Is(err, syscall.ECONNREFUSED)
 	if n.there {
 		n.said, n.bare, n.heard = *state, bare, max(s.p.clock.Elapsed(), 1)

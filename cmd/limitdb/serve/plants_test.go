@@ -29,6 +29,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"replica-of-a-node-that-stops", "respondent.go", "	case s.closed:\n", "	case false:\n", "TestNoReplicaOfANodeThatStops"},
 		{"replica-that-comes-back-deleted", "reconciling.go", "|| node.Says().Last != says.Last:", "|| false:", "TestReplicaThatComesBackIsKept"},
 		{"hello-taken-for-what-a-node-has", "neighbours.go", "n.said, n.bare, n.heard = *state, bare,", "n.said, n.bare, n.heard = *state, bare && false,", "TestRemovalOfANodeThatDoesNotSayWhatItHas"},
+		{"questions-pile-up", "neighbours.go", "if hurried && n.asked > 0 {", "if false {", "TestNeighbourThatHangs"},
 		{"removed-as-soon-as-it-is-silent", "directory.go", "if !long || !silent[id] {", "if _ = long; !silent[id] {", "TestRemovalOfANodeThatDoesNotSayWhatItHas"},
 		{"groups-not-compared", "groupcount.go", "want > 1 && want != known.Groups", "false", "TestCountGroups"},
 		{"secret-of-files-only", "rulesfile.go", "&& !p.member.ofSeveral()", "", "TestSecretWithoutFiles"},

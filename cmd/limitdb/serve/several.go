@@ -240,7 +240,8 @@ func (s *several) removeGroup(group int) error {
 func (s *several) run(ctx context.Context, background *sync.WaitGroup) {
 	s.reconcileAll(ctx, background)
 	background.Go(func() { s.sweep(ctx) })
-	background.Go(func() { every(ctx, surveyEvery, s.near.survey) })
+	background.Go(func() { every(ctx, surveyEvery, func() { s.near.survey(true) }) })
+	background.Go(func() { every(ctx, surveyEvery, s.dir.refresh) })
 	background.Go(func() { s.pools.followLeaders(ctx) })
 	background.Go(func() { s.placing.place(ctx) })
 	background.Go(func() { every(ctx, time.Second, s.watchBudget) })

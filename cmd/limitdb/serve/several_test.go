@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -276,6 +277,65 @@ func TestNeighbourThatMoves(t *testing.T) {
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
+	}
+}
+
+// While one node hangs, the others are asked as often as before: else they seemed silent, too.
+func TestNeighbourThatHangs(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 2)
+	until(t, "the directory begins", func() bool { s.placing.beginDirectory(); return s.dir.begun() })
+	hang, answers, dials := make(chan struct{}), atomic.Int32{}, atomic.Int32{}
+	for id, dial := range map[string]func() (net.Conn, error){
+		"b": func() (net.Conn, error) {
+			near, far := net.Pipe()
+			go answerQuestions(far, "a", func(*question, string) (answer, error) {
+				answers.Add(1)
+				return answer{State: &nodeState{}}, nil
+			})
+			return near, nil
+		},
+		"c": func() (net.Conn, error) {
+			dials.Add(1)
+			<-hang
+			return nil, errors.New("it hangs")
+		},
+	} {
+		n := groups.Node{ID: id, Client: id + ":1", Raft: freeAddress(t), Weight: 1}
+		if err := s.dir.change(groups.SetNode{Node: n}); err != nil {
+			t.Fatal(err)
+		}
+		s.near.neighbour(id, n.Raft).look.dial = dial
+	}
+	t.Cleanup(s.near.at["b"].look.close)
+	first, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		s.near.survey(true)
+		close(first)
+	}()
+	until(t, "the node that hangs is asked", func() bool { return dials.Load() == 1 })
+	go func() {
+		for answers.Load() < 3 {
+			s.near.survey(true)
+		}
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(deadline):
+		t.Errorf("the node that answers was asked %d times", answers.Load())
+	}
+	s.near.mu.Lock()
+	if n := s.near.at["c"].asked; n != 1 {
+		t.Errorf("%d questions to the node that hangs", n)
+	}
+	s.near.mu.Unlock()
+	close(hang)
+	<-first
+	<-over
+	s.near.survey(false)
+	if silent := s.near.silent(); silent["b"] || !silent["c"] {
+		t.Errorf("silent: %v", silent)
 	}
 }
 
