@@ -155,6 +155,9 @@ func TestRaftGroups(t *testing.T) {
 		"RAFT TRANSFER 1 n2 now": spec.ErrSyntax,
 	} {
 		got := c.raw(in + "\r\n")
+		if got != "" && in == "RAFT PLAN" {
+			t.Error("the other clients wait for a plan")
+		}
 		if got == "" {
 			got = c.resume()
 		}

@@ -23,7 +23,7 @@ type Directory struct {
 	SetReplicas func(n int) error
 	// Transfer makes a node lead a group with keys, until placement makes another one lead it. It blocks. Its errors may be ErrNotYet.
 	Transfer func(group int, id string) error
-	// Plan returns what placement would do now, a line for each change.
+	// Plan returns what placement would do now, a line for each change. It may take seconds.
 	Plan func() []string
 }
 
@@ -106,11 +106,16 @@ func (r *Replication) listGroups(c *call) {
 }
 
 func (r *Replication) plan(c *call) {
-	lines := r.Directory.Plan()
-	c.Array(len(lines))
-	for _, line := range lines {
-		c.Text(line)
-	}
+	var lines []string
+	c.Client.Background(func() error {
+		lines = r.Directory.Plan()
+		return nil
+	}, func(error) {
+		c.Array(len(lines))
+		for _, line := range lines {
+			c.Text(line)
+		}
+	})
 }
 
 // transferGroup is RAFT TRANSFER group id.

@@ -40,7 +40,7 @@ func (r *Replication) raftRow(snapshot func() error) row {
 			id, spec.Optional(spec.Word("OFF"))),
 		sub("REPLICAS", -2, spec.Admin|about|spec.Client, "O(1)", "Returns on how many nodes each group is to be, or changes that to 1, 3 or 5. Placement adds and removes replicas one by one.", r.placed(r.replicas),
 			spec.Optional(spec.Integer("count"))),
-		sub("PLAN", 2, about, "O(n·m) for n nodes and m groups", "Lists the changes that placement would make now, a line for each.", r.placed(r.plan)),
+		sub("PLAN", 2, about|spec.Client|spec.Works|spec.NoMulti, "O(n·m) for n nodes and m groups", "Lists the changes that placement would make now, a line for each.", r.placed(r.plan)),
 		sub("SNAPSHOT", 2, spec.Admin|spec.Client, "O(n) for n keys", "Makes a snapshot of this node, cuts its log, and replies when the snapshot is durable.",
 			func(c *call) { r.change(c, snapshot) }),
 	)

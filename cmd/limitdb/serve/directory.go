@@ -24,6 +24,7 @@ const directoryText = "groups"
 type directory struct {
 	*several
 	changes sync.Mutex // held while it is changed
+	plans   sync.Mutex // held while a plan is made: one processor is enough for that
 
 	reading sync.Mutex // guards all below
 	from    []byte     // the value from which it was read
@@ -312,6 +313,8 @@ func (s *directory) transfer(group int, id string) error {
 
 // plan returns what placement would do, a line for each step.
 func (s *directory) plan() (lines []string) {
+	s.plans.Lock()
+	defer s.plans.Unlock()
 	for _, step := range groups.Plan(s.current(), s.placing.facts()) {
 		lines = append(lines, planned(step))
 	}
