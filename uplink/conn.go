@@ -52,10 +52,16 @@ func (c *Conn) Client() *Client { return &c.client }
 // Leased reports whether a command of the client may begin now: see lease.go.
 func (c *Conn) Leased() bool { return c.p.lease.holds(c.p.h.elapsed(), Lease) }
 
-// input gives the session b as input, or keeps b for later.
+// errInput closes a client.
+var errInput = errors.New("its node holds too many bytes of commands")
+
+// input gives the session b as input, or keeps b for later. If that is too much for the uplink, this client is closed, and none of the others.
 func (c *Conn) input(b []byte) {
 	switch {
 	case !c.life.Serving():
+	case (c.parked || len(c.in) > 0) && c.p.held+len(b) > maxInput:
+		c.drop()
+		c.Close(errInput)
 	case c.parked || len(c.in) > 0:
 		c.in = append(c.in, b...)
 		c.p.held += len(b)

