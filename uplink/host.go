@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// maxStreams is the most streams of an uplink, and maxPorts the most uplinks of a node.
+	// maxStreams is the most streams that a node opens on an uplink, and maxPorts the most uplinks of a node. The node that was called may have as many
+	// again that have ended, which it has not closed yet.
 	maxStreams = 1 << 16
 	maxPorts   = 1024
 	// maxInput is how many bytes of commands an uplink holds until sessions take them. A client that sends more is closed.
@@ -143,7 +144,7 @@ func (p *port) handle(f frame) bool {
 	switch f.kind {
 	case kindOpen:
 		client, ok := parseClient(f.payload)
-		if !ok || c != nil || len(p.streams) >= maxStreams {
+		if !ok || c != nil || len(p.streams) >= 2*maxStreams {
 			return false
 		}
 		p.open(f.stream, client)
@@ -159,6 +160,7 @@ func (p *port) handle(f frame) bool {
 	case kindClose:
 		if c != nil {
 			c.Close(transport.ErrPeerClosed)
+			c.act()
 		}
 	case kindStamp:
 		if !p.lease.extend(f.payload, p.h.elapsed()) {

@@ -259,6 +259,38 @@ func TestTooMuchInput(t *testing.T) {
 	})
 }
 
+// An uplink that has as many streams as it may have goes on when one ends and another begins at once, whichever node ends it.
+func TestStreamsAreMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, e, _ := pair(t)
+		var ignored client
+		s := l.Open(&Client{}, &ignored)
+		for range maxStreams - 1 {
+			if l.Open(&Client{}, &ignored) == nil {
+				synctest.Wait() // the uplink holds too much
+			}
+		}
+		for l.Open(&Client{}, &ignored) != nil {
+		}
+		synctest.Wait()
+		var to client
+		for range 3 {
+			s.Close()
+			if s = l.Open(&Client{}, &to); s == nil {
+				t.Fatal("no stream in place of one that was closed")
+			}
+		}
+		s.Send([]byte("here"))
+		synctest.Wait()
+		if to.text() != "here" || !l.Alive() {
+			t.Errorf("%q, alive: %v", to.text(), l.Alive())
+		}
+		if n := len(e.sessions); n < maxStreams {
+			t.Errorf("%d streams", n)
+		}
+	})
+}
+
 // When an uplink ends, its streams end on both nodes.
 func TestUplinkThatIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
