@@ -70,6 +70,11 @@ func (s *several) knows() bool { return s.dir.begun() && s.hasSecret() }
 func (s *directory) change(r groups.Record) error {
 	s.changes.Lock()
 	defer s.changes.Unlock()
+	return s.apply(r)
+}
+
+// apply is change with the lock held.
+func (s *directory) apply(r groups.Record) error {
 	node := s.home().node.Load()
 	if node == nil || node.Turn() == 0 {
 		return server.ErrNotLeading
@@ -113,10 +118,12 @@ func (s *directory) changed(from string, n groups.Node) error {
 	if n.ID != from {
 		return fmt.Errorf("node %s reports a change of node %s", from, n.ID)
 	}
-	if _, ok := s.current().Node(n.ID); !ok {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	if _, ok := s.current().Node(n.ID); !ok { // it has been removed, and does not come back by this
 		return groups.ErrNode
 	}
-	return s.change(groups.SetNode{Node: n})
+	return s.apply(groups.SetNode{Node: n})
 }
 
 // self returns this node as the directory should have it.

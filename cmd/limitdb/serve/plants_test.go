@@ -30,6 +30,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"replica-that-comes-back-deleted", "reconciling.go", "|| node.Says().Last != says.Last:", "|| false:", "TestReplicaThatComesBackIsKept"},
 		{"hello-taken-for-what-a-node-has", "neighbours.go", "n.said, n.bare, n.heard = *state, bare,", "n.said, n.bare, n.heard = *state, bare && false,", "TestRemovalOfANodeThatDoesNotSayWhatItHas"},
 		{"questions-pile-up", "neighbours.go", "if hurried && n.asked > 0 {", "if false {", "TestNeighbourThatHangs"},
+		{"removed-node-comes-back", "directory.go", "	s.changes.Lock()\n	defer s.changes.Unlock()\n	if _, ok := s.current().Node(n.ID); !ok {", "	_, ok := s.current().Node(n.ID)\n	s.changes.Lock()\n	defer s.changes.Unlock()\n	if !ok {", "TestNodeThatIsRemovedWhileItTells"},
 		{"removed-as-soon-as-it-is-silent", "directory.go", "if !long || !silent[id] {", "if _ = long; !silent[id] {", "TestRemovalOfANodeThatDoesNotSayWhatItHas"},
 		{"groups-not-compared", "groupcount.go", "want > 1 && want != known.Groups", "false", "TestCountGroups"},
 		{"secret-of-files-only", "rulesfile.go", "&& !p.member.ofSeveral()", "", "TestSecretWithoutFiles"},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -276,6 +277,33 @@ func TestNeighbourThatMoves(t *testing.T) {
 	for _, c := range far {
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Error(err)
+		}
+	}
+}
+
+// A node that reports a change of itself while it is removed does not come back by that.
+func TestNodeThatIsRemovedWhileItTells(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 2)
+	until(t, "the directory begins", func() bool { s.placing.beginDirectory(); return s.dir.begun() })
+	b := groups.Node{ID: "b", Client: "b:1", Raft: "b:2", Weight: 1}
+	for range 20 {
+		if err := s.dir.change(groups.SetNode{Node: b}); err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan error)
+		s.dir.changes.Lock() // somebody else changes the directory
+		go func() { told <- s.dir.changed("b", b) }()
+		for range 1000 {
+			runtime.Gosched()
+		}
+		err := s.dir.apply(groups.RemoveNode{ID: "b", Revision: s.dir.current().Revision})
+		s.dir.changes.Unlock()
+		if told := <-told; err != nil || !errors.Is(told, groups.ErrNode) {
+			t.Fatal(err, told)
+		}
+		if _, is := s.dir.current().Node("b"); is {
+			t.Fatal("the node is there again")
 		}
 	}
 }
