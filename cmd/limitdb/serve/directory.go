@@ -108,6 +108,16 @@ func (s *directory) confirm(group int) (version uint64, err error) {
 	return d.Places[group].Version, nil
 }
 
+// stays reports whether this node is known to have come to the place of a group, and stays there.
+func (s *directory) stays(group int) bool {
+	d := s.current()
+	if group == 0 || group >= len(d.Places) {
+		return true
+	}
+	at := d.Places[group]
+	return at.Has(s.who.ID) && !slices.Contains(at.Joining, s.who.ID)
+}
+
 // arrived notes that a group has come to its place.
 func (s *directory) arrived(group int, version uint64) error {
 	return s.change(groups.Complete{Group: group, Version: version})

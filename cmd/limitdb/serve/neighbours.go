@@ -219,12 +219,16 @@ func (s *neighbours) silent() map[string]bool {
 	return all
 }
 
-// leader returns the node that decides for a group, and where clients reach it; "" if this node does not know.
+// leader returns the node that decides for a group, and where clients reach it; "" if this node does not know. The others know it if this node has no
+// replica, or one that hears nothing of the leader since it has left, or has not come yet.
 func (s *neighbours) leader(group int) (id, client string) {
-	if node := s.replicas[group].node.Load(); node != nil {
-		return node.Decides(), node.Leader()
-	}
 	var newest uint64
+	if node := s.replicas[group].node.Load(); node != nil {
+		if id, client = node.Decides(), node.Leader(); id != "" || s.dir.stays(group) {
+			return id, client
+		}
+		_, newest = node.LeaderServer()
+	}
 	s.heard(func(n *neighbour) {
 		for _, g := range n.said.Groups {
 			if g.Group == group && g.Leads && g.Term >= newest {

@@ -258,6 +258,44 @@ func TestReplicaThatComesBackIsKept(t *testing.T) {
 	}
 }
 
+// A replica that has left its group hears nothing of the group's leader, and is deleted only later. Then the node knows the leader as one without a
+// replica does. A replica that is to stay is not passed over: it will hear.
+func TestLeaderOfAGroupThatHasMoved(t *testing.T) {
+	t.Parallel()
+	s := beginSeveral(t, 2)
+	until(t, "the directory begins", func() bool { s.placing.acceptSecret(); s.placing.beginDirectory(); return s.knows() })
+	n := neighbourThat(t, s, func() answer { return answer{} })
+	n.said.Hello.Client, n.said.Groups[0].Term = "b:1", 9
+	if err := s.replicas[2].shut(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.removeGroup(2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.tells.prepare(2); err != nil { // of no members
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		change groups.Record
+		want   string
+	}{
+		{groups.SetNode{Node: groups.Node{ID: "b", Client: "b:1", Raft: n.address, Weight: 1}}, ""},
+		{groups.SetPlace{Group: 2, Version: 2, Nodes: []string{"b"}, Leader: "b"}, "b"},
+		{groups.SetPlace{Group: 2, Version: 3, Nodes: []string{"a", "b"}, Leader: "b"}, "b"},
+		{groups.Complete{Group: 2, Version: 3}, ""},
+	} {
+		if err := s.dir.change(step.change); err != nil {
+			t.Fatal(err)
+		}
+		s.near.mu.Lock()
+		n.heard = max(1, s.p.clock.Elapsed())
+		s.near.mu.Unlock()
+		if id, client := s.near.leader(2); id != step.want || client != strings.TrimPrefix(step.want+":1", ":1") {
+			t.Errorf("step %d: the leader is %q at %q, want %q", i, id, client, step.want)
+		}
+	}
+}
+
 // When a node has another address, the connections to the one before are closed.
 func TestNeighbourThatMoves(t *testing.T) {
 	t.Parallel()
