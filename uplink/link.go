@@ -12,6 +12,9 @@ const (
 	// maxUnsent is how many bytes an uplink holds until its peer takes them.
 	maxUnsent = 4 << 20
 	readSize  = 64 << 10
+	// watches is how many times in a row a Link finds, each watchEvery, that nothing has come until it ends.
+	watches    = 4
+	watchEvery = time.Duration(silence / watches)
 )
 
 // Link is an uplink at the node that has called. Any goroutine may call its methods, none of which blocks.
@@ -20,9 +23,13 @@ type Link struct {
 	leased chan struct{} // closed once a stamp has come, or the uplink has ended
 	over   atomic.Bool
 
+	heard  atomic.Bool // a frame has come since the last watch
+	missed int         // watches in a row without one; of watch alone
+
 	mu      sync.Mutex // guards what follows
 	streams map[uint32]*Stream
 	last    uint32
+	timer   *time.Timer // calls watch
 }
 
 // Receiver gets what comes back in a stream. One goroutine calls its methods, which must not block.
@@ -42,7 +49,27 @@ func NewLink(conn net.Conn) *Link {
 	go l.out.run()
 	go l.read()
 	<-l.leased
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timer = time.AfterFunc(watchEvery, l.watch)
 	return l
+}
+
+// watch ends the uplink when nothing has come for silence, though stamps are due all the time: the other node hangs. It looks often, and does not read the
+// clock, so that this process may have been stopped.
+func (l *Link) watch() {
+	if l.missed++; l.heard.Swap(false) {
+		l.missed = 0
+	}
+	switch {
+	case l.over.Load():
+	case l.missed == watches:
+		l.Close()
+	default:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.timer.Reset(watchEvery)
+	}
 }
 
 // Alive reports whether the uplink has not ended.
@@ -120,6 +147,9 @@ func (l *Link) read() {
 		f, err := r.next()
 		if err != nil || !l.handle(f) {
 			break
+		}
+		if !l.heard.Load() {
+			l.heard.Store(true)
 		}
 		if f.kind == kindStamp && !leased {
 			leased = true

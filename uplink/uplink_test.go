@@ -332,6 +332,35 @@ func TestPeerThatTakesNothing(t *testing.T) {
 	})
 }
 
+// An uplink ends when its other node has hung: else clients would wait for it as long as it does. One whose node lives goes on without a command.
+func TestNodeThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		hung := leased(near, far)
+		lives, _, _ := pair(t)
+		var to [2]client
+		for i, l := range []*Link{hung, lives} {
+			l.Open(&Client{}, &to[i]).Send([]byte("hold"))
+		}
+		time.Sleep(time.Duration(silence) - time.Millisecond)
+		synctest.Wait()
+		if !hung.Alive() {
+			t.Error("the uplink has ended early")
+		}
+		time.Sleep(time.Duration(silence) / 2)
+		synctest.Wait()
+		if hung.Alive() || !to[0].ended || to[0].cause != Lost {
+			t.Errorf("alive: %v, ended: %v, cause %v", hung.Alive(), to[0].ended, to[0].cause)
+		}
+		time.Sleep(time.Hour)
+		if !lives.Alive() || to[1].ended {
+			t.Error("an uplink has ended whose node lives")
+		}
+	})
+}
+
 // A frame that no node sends ends its uplink, and nothing else.
 func TestHostileFrames(t *testing.T) {
 	open := appendFrame(nil, 1, kindOpen, (&Client{}).appendTo(nil))
