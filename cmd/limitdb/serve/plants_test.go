@@ -29,6 +29,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"replica-of-a-node-that-stops", "respondent.go", "	case s.closed:\n", "	case false:\n", "TestNoReplicaOfANodeThatStops"},
 		{"replica-that-comes-back-deleted", "reconciling.go", "|| node.Says().Last != says.Last:", "|| false:", "TestReplicaThatComesBackIsKept"},
 		{"hello-taken-for-what-a-node-has", "neighbours.go", "n.said, n.bare, n.heard = *state, bare,", "n.said, n.bare, n.heard = *state, bare && false,", "TestRemovalOfANodeThatDoesNotSayWhatItHas"},
+		{"leader-of-a-group-that-has-moved-unknown", "neighbours.go", `id != "" || s.dir.stays(group)`, "true || s.dir.stays(group)", "TestLeaderOfAGroupThatHasMoved"},
 		{"questions-pile-up", "neighbours.go", "if hurried && n.asked > 0 {", "if false {", "TestNeighbourThatHangs"},
 		{"removed-node-comes-back", "directory.go", "	s.changes.Lock()\n	defer s.changes.Unlock()\n	if _, ok := s.current().Node(n.ID); !ok {", "	_, ok := s.current().Node(n.ID)\n	s.changes.Lock()\n	defer s.changes.Unlock()\n	if !ok {", "TestNodeThatIsRemovedWhileItTells"},
 		{"removed-as-soon-as-it-is-silent", "directory.go", "if !long || !silent[id] {", "if _ = long; !silent[id] {", "TestRemovalOfANodeThatDoesNotSayWhatItHas"},
