@@ -208,7 +208,7 @@ func (e Journal) RecordWhole(until int64) {
 // needs no state. A copy that was made while changes went on may lack keys whose
 // Changes follow, because they were removed or had expired later.
 func (s *shard) restoreChange(sp *table.Spot, r *journal.Record) error {
-	kind, _ := limit.Kind(r.Kind).Restored(nil)
+	kind := limit.Kind(r.Kind).Restored()
 	if !kind.Known() {
 		return unknownKind(r.Kind)
 	}

@@ -103,7 +103,7 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	if s.closed {
 		return ErrClosed
 	}
-	a, state := limit.Kind(r.Kind).Restored(r.State)
+	a := limit.Kind(r.Kind).Restored()
 	sp := table.Spot{Hash: h, Key: r.Key}
 	if a == limit.HOLDS {
 		sp.Hash, sp.Beside = table.Beside(h), true
@@ -122,7 +122,7 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	case !a.Known():
 		return unknownKind(r.Kind)
 	}
-	return s.table.Put(s.last, &sp, table.Unknown(a), state, true)
+	return s.table.Put(s.last, &sp, table.Unknown(a), r.State, true)
 }
 
 // Tidy frees what Expect has reserved for keys that did not come.

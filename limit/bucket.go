@@ -85,7 +85,7 @@ type terms struct{ e, dvt, increment, size int64 }
 // bucketCarry is bucketTake of a state at another pace.
 func bucketCarry(d *Decision, l *Limit, state []byte, ahead, now, cost int64, x terms, dst []byte, keep bool) (next []byte, err error) {
 	var u use
-	if !useAt(&u, l, state, ahead, x.e) {
+	if !useAt(&u, state, ahead, x.e) {
 		return nil, ErrState
 	}
 	c := u.carried(x.e)
@@ -143,7 +143,7 @@ func bucketReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64
 	if !same {
 		code = noCode
 		if ahead > 0 {
-			if !useAt(&u, l, state, ahead, e) {
+			if !useAt(&u, state, ahead, e) {
 				return nil, ErrState
 			}
 			c = u.carried(e)
@@ -217,7 +217,7 @@ func bucketRefund(d *Decision, l *Limit, size int64, state []byte, now, cost int
 // carryRefund is bucketRefund of a state in other terms, which it keeps.
 func carryRefund(d *Decision, l *Limit, size int64, state []byte, ahead, now, cost, e int64, dst []byte) (next []byte, err error) {
 	var u use
-	if !useAt(&u, l, state, ahead, e) {
+	if !useAt(&u, state, ahead, e) {
 		return nil, ErrState
 	}
 	each := u.e
@@ -257,13 +257,12 @@ func ofBucket(state []byte) bool {
 	switch n := len(state); {
 	case n < timeLen:
 		return false
-	case n == timeLen, n == bucketLen && !codeIn(state).isOlder(), n == rawLen && rawPace(state) > 0:
+	case n == timeLen, n == bucketLen && !codeIn(state).isNone(), n == rawLen && rawPace(state) > 0:
 		return true
 	case n >= minTerms:
 		return new(use).readTerms(state)
 	}
-	_, ok := olderMissing(state)
-	return ok
+	return false
 }
 
 // putTime writes a state that is a time alone over dst.

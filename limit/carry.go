@@ -40,22 +40,19 @@ type use struct {
 }
 
 // useAt reads a state whose time is ahead of now by more than 0. A state without a
-// pace has pace e, or the terms of l if l has INTERVAL. useAt returns false if the
-// state is damaged.
-func useAt(u *use, l *Limit, state []byte, ahead, e int64) bool {
+// pace has pace e. useAt returns false if the state is damaged.
+func useAt(u *use, state []byte, ahead, e int64) bool {
 	*u = use{ahead: ahead, e: e}
 	switch n := len(state); {
 	case n == timeLen:
-	case n == bucketLen && !codeIn(state).isOlder():
+	case n == bucketLen && !codeIn(state).isNone():
 		u.e = codeIn(state).pace()
 	case n == rawLen && rawPace(state) > 0:
 		u.e = rawPace(state)
 	case n >= minTerms:
 		return u.readTerms(state)
-	case l.Interval:
-		missing, ok := olderMissing(state)
-		u.together(missing, l.Period, together(l))
-		return ok
+	default:
+		return false
 	}
 	if u.e < 1 {
 		return false
@@ -180,11 +177,4 @@ func together(l *Limit) int64 {
 		return l.Burst
 	}
 	return l.Max
-}
-
-// olderMissing reads what follows the time in an INTERVAL state of an older file:
-// a uvarint, 1 or more.
-func olderMissing(state []byte) (missing int64, ok bool) {
-	n, size := binary.Uvarint(state[timeLen:])
-	return int64(n), size == len(state)-timeLen && int64(n) > 0
 }

@@ -228,7 +228,7 @@ func checkNoLater(t rapid.TB, state, next []byte, now int64) {
 	var was, is use
 	before, _ := bucketAhead(state, now)
 	after, _ := bucketAhead(next, now)
-	if !useAt(&was, &Limit{}, state, before, 1) || !useAt(&is, &Limit{}, next, after, 1) || is.missing != was.missing {
+	if !useAt(&was, state, before, 1) || !useAt(&is, next, after, 1) || is.missing != was.missing {
 		t.Fatalf("%x becomes %x: %d are missing, and were %d", state, next, is.missing, was.missing)
 	}
 	for room := range was.missing {
@@ -292,7 +292,7 @@ func TestPaceCode(t *testing.T) {
 	check := func(t rapid.TB, e int64) (length int) {
 		state := putBucket(nil, 5, e, noCode)
 		var u use
-		if !useAt(&u, &Limit{}, state, 1, 1) || u.e != e {
+		if !useAt(&u, state, 1, 1) || u.e != e {
 			t.Fatalf("pace %d: %x is %d", e, state, u.e)
 		}
 		if _, same := hasPace(state, e); !same {
@@ -303,8 +303,8 @@ func TestPaceCode(t *testing.T) {
 				t.Fatalf("pace %d is that of %x, of %d", other, state, e)
 			}
 		}
-		if len(state) == bucketLen && codeIn(state).isOlder() {
-			t.Fatalf("pace %d: %x is a uvarint", e, state)
+		if len(state) == bucketLen && codeIn(state).isNone() {
+			t.Fatalf("pace %d: %x has no code", e, state)
 		}
 		return len(state)
 	}
@@ -321,7 +321,7 @@ func TestPaceCode(t *testing.T) {
 	// Any two bytes, and any pace, agree.
 	rapid.Check(t, func(t *rapid.T) {
 		c := paceCode(rapid.Uint16().Draw(t, "code"))
-		if e := c.pace(); !c.isOlder() && e > 0 && !c.is(e) {
+		if e := c.pace(); !c.isNone() && e > 0 && !c.is(e) {
 			t.Fatalf("%#x is %d, and is not", c, e)
 		}
 	})

@@ -30,5 +30,5 @@ import "encoding/binary"
 // Promise: in any time t, at most Burst + t/E.
 
 // FullAt returns the state of a bucket that is full again at a time, in Unix ns, and has no pace: it is read at
-// that of the next call. Older files have such states.
+// that of the next call.
 func FullAt(at int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(at)) }

@@ -46,14 +46,6 @@ import (
 //	└────────────┴─────┴──────────┴────────┴────────┴──────┘
 //	                               45       53       61
 //
-// Older files have a long form without a revision, under the tags 31 and 63, which
-// is read and never written. Its first token is in the body:
-//
-//	0         8    9       11      15       19      23       31       39
-//	┌─────────┬────┬───────┬───────┬────────┬───────┬────────┬────────┬──────┐
-//	│ expires │ 31 │ phase │ start │ number │ count │ oldest │ newest │ body │
-//	└─────────┴────┴───────┴───────┴────────┴───────┴────────┴────────┴──────┘
-//
 // Entries of a fixed width would need no chunks, but have 8 bytes each, with the
 // running number that finding a unit needs, where a token mostly has 4 to 6. A ring
 // would need no cutting off, but every loop would have to deal with its two ends.
@@ -62,8 +54,6 @@ const (
 	longHead = state.LongLogHead
 	heldSize = 8 + 8
 	longTag  = state.LongLogTag
-	oldHead  = 39
-	oldTag   = tagCalendar
 	// heldBit is set in the tag of a log that is held for a longer period.
 	heldBit = state.HeldBit
 	// Dropped bytes are cut off at one in deadShare, so that cutting moves each byte
@@ -128,29 +118,22 @@ func (g *entries) open(state []byte, now int64) (err error) {
 // openLong reads a long form after expires.
 func (g *entries) openLong(state []byte) error {
 	tag := state[8]
-	switch tag &^ heldBit {
-	case longTag:
-		g.at = longHead
-	case oldTag:
-		g.at = oldHead
-	default:
+	if tag&^heldBit != longTag {
 		return ErrState
 	}
-	if hold := g.at; tag&heldBit != 0 {
+	g.at = longHead
+	if tag&heldBit != 0 {
 		if g.at += heldSize; len(state) < g.at {
 			return ErrState
 		}
-		g.hold = int64(binary.LittleEndian.Uint64(state[hold:]))
-		g.held = int64(binary.LittleEndian.Uint64(state[hold+8:]))
+		g.hold = int64(binary.LittleEndian.Uint64(state[longHead:]))
+		g.held = int64(binary.LittleEndian.Uint64(state[longHead+8:]))
 		if g.hold == 0 {
 			return ErrState
 		}
 	}
 	if len(state) <= g.at {
 		return ErrState
-	}
-	if tag&^heldBit == oldTag {
-		return g.openOld(state)
 	}
 	g.long, g.revision = true, binary.LittleEndian.Uint32(state[9:])
 	g.base = binary.LittleEndian.Uint32(state[13:])
@@ -167,26 +150,6 @@ func (g *entries) openLong(state []byte) error {
 	g.start = int(start)
 	if at := (g.phase + g.start) % chunk; at > 0 && at < chunkHead ||
 		g.first > g.count || g.oldest > g.newest || g.newest >= g.expires {
-		return ErrState
-	}
-	return nil
-}
-
-// openOld reads the long form without a revision, after expires.
-func (g *entries) openOld(state []byte) error {
-	g.phase = int(binary.LittleEndian.Uint16(state[9:]))
-	start := binary.LittleEndian.Uint32(state[11:])
-	g.number = binary.LittleEndian.Uint32(state[15:])
-	g.count = int64(binary.LittleEndian.Uint32(state[19:]))
-	g.oldest = int64(binary.LittleEndian.Uint64(state[23:]))
-	g.newest = int64(binary.LittleEndian.Uint64(state[31:]))
-	if int64(start) >= int64(len(state)-g.at) {
-		return ErrState
-	}
-	v, n := binary.Uvarint(state[g.at+int(start):])
-	g.base, g.start, g.first = uint32(g.phase), int(start)+n, int64(v>>1)
-	if g.phase >= chunk || (g.phase+int(start))%chunk < chunkHead || n <= 0 || v&1 == 0 || g.first < 1 || g.first > g.count ||
-		g.count > MaxLog || g.oldest > g.newest || g.newest >= g.expires {
 		return ErrState
 	}
 	return nil

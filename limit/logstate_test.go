@@ -70,47 +70,6 @@ func TestLogStatesOnDisk(t *testing.T) {
 	}
 }
 
-// The long forms of older files are read, go on as the same log, and are written in the new form.
-func TestOldLogStates(t *testing.T) {
-	const tokens = "8098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc9334"
-	for state, calls := range map[string][2]string{
-		"00f423385ba097171f0c0000000000000000000e000000008665d7ff9c971700546b07159d971703" + tokens:                                                  {"LOG 14/h"},
-		"00f423385ba097173f0c00000000000000000011000000008665d7ff9c971700daa6a8169d971700a0b8304603000000f423385ba0971703" + tokens + "8098dc933405": {"LOG 14/h", "LOG 100/m"},
-	} {
-		old, err := hex.DecodeString(state)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var state []byte // as it is now
-		now := int64(1.7e18)
-		l := mustParse(t, calls[0])
-		for range 14 {
-			now += 7e9
-			state, _, _ = take(&l, state, now, 1, nil)
-		}
-		if calls[1] != "" {
-			l = mustParse(t, calls[1])
-			now += 7e9
-			state, _, _ = take(&l, state, now, 3, nil)
-		}
-		for _, c := range []struct{ later, cost int64 }{{0, 0}, {1800e9, 1}, {0, 1}, {1750e9, 5}, {40e9, -3}, {2000e9, 9}} {
-			now += c.later
-			call := take
-			if c.cost < 0 {
-				call, c.cost = refund, -c.cost
-			}
-			next, want, _ := call(&l, state, now, c.cost, nil)
-			oldNext, got, err := call(&l, old, now, c.cost, nil)
-			if err != nil || got != want || !bytes.Equal(oldNext, next) || Level(LOG.Kind(), old, now) != Level(LOG.Kind(), state, now) {
-				t.Errorf("%d after %s: %+v, %v, want %+v\n%x\n%x", c.cost, calls, got, err, want, oldNext, next)
-			}
-			if next != nil {
-				state, old = next, oldNext
-			}
-		}
-	}
-}
-
 // The size of a state, in bytes.
 func TestLogSize(t *testing.T) {
 	tests := []struct {

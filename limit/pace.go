@@ -14,18 +14,17 @@ import "encoding/binary"
 //	│ 1 │ n, 12 bits     │ unit │floor│   E = ⌈unit/n⌉, or ⌊unit/n⌋ with floor;
 //	└───┴────────────────┴──────┴─────┘   a unit is a second, minute, hour or day
 //
-// Both are little-endian. No code has bit 15 clear and bit 7 set: such two bytes are
-// the uvarint that older files have in its place (see token_interval.go).
+// Both are little-endian. No code has bit 15 clear and bit 7 set.
 type paceCode uint16
 
 const (
 	// noCode says that the pace has not been encoded yet.
 	noCode paceCode = 0
 	// rawCode says that the pace has no code: eight bytes, big-endian, hold it.
-	rawCode paceCode = codeOlder
+	rawCode paceCode = codeNone
 
 	codeUnit  paceCode = 1 << 15
-	codeOlder paceCode = 1 << 7
+	codeNone  paceCode = 1 << 7
 	codeFloor paceCode = 1
 
 	codePowers   = 16
@@ -39,8 +38,8 @@ const (
 
 var powersOfTen = [codePowers]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// isOlder reports whether the two bytes are the uvarint of an older file.
-func (c paceCode) isOlder() bool { return c&(codeUnit|codeOlder) == codeOlder }
+// isNone reports whether c is the code of no pace.
+func (c paceCode) isNone() bool { return c&(codeUnit|codeNone) == codeNone }
 
 // is reports whether c is the code of e. It needs no division.
 func (c paceCode) is(e int64) bool {
@@ -103,26 +102,23 @@ func codeIn(state []byte) paceCode {
 }
 
 // hasPace reports whether a state, which is not empty, is at pace e. It returns the
-// code to write for e, noCode if e has to be encoded. A state without a pace, from
-// an older file, has the pace of the call.
+// code to write for e, noCode if e has to be encoded. A state that is a time alone
+// has the pace of the call.
 func hasPace(state []byte, e int64) (code paceCode, same bool) {
 	switch len(state) {
 	case bucketLen:
 		code = codeIn(state)
-		if code.isOlder() {
-			return noCode, true
+		if code.isNone() {
+			return noCode, false
 		}
 		return code, code.is(e)
 	case rawLen:
-		if raw := rawPace(state); raw > 0 {
-			return rawCode, raw == e
-		}
+		return rawCode, rawPace(state) == e
 	}
-	return noCode, len(state) < minTerms
+	return noCode, len(state) <= timeLen
 }
 
-// rawPace returns the pace after the time of a state of rawLen; 0 or less if that is
-// the uvarint of an older file.
+// rawPace returns the pace after the time of a state of rawLen, 1 or more.
 func rawPace(state []byte) int64 {
 	return int64(binary.BigEndian.Uint64(state[timeLen:]))
 }

@@ -109,7 +109,7 @@ func bucketReturn(l *Limit, state []byte, now, back, amount int64, dst []byte) (
 	}
 	var u use
 	e := interval(l)
-	if !useAt(&u, l, state, ahead, e) {
+	if !useAt(&u, state, ahead, e) {
 		return nil, 0, ErrState
 	}
 	left := whole(back-now, max(e, u.e)) // of what was taken, by the slower pace

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"encoding/hex"
+	"strings"
 	"testing"
 )
 
@@ -42,24 +43,6 @@ func TestChangedStatesOnDisk(t *testing.T) {
 	}
 }
 
-// A debt of WARMUP without COLD and Warm, as earlier versions wrote it, moves to a faster
-// pace and gives back a stable interval for each.
-func TestEarlierWarmUp(t *testing.T) {
-	const now = 1_700_000_000_000_000_000
-	old, _ := hex.DecodeString("0049dfb3ff9c971780b0b4f808000340")
-	l := mustParse(t, "WARMUP 100/m COLD 10")
-	was := mustPeek(t, l, old, now+second, 1)
-	next, _, err := refund(&l, old, now+second, 1, nil)
-	if is := mustPeek(t, l, next, now+second, 1); err != nil || was.Wait-is.Wait != second*3/10 {
-		t.Errorf("%+v, %+v, %v", was, is, err)
-	}
-	fast := mustParse(t, "WARMUP 1000/m")
-	next, d, err := take(&fast, old, now+second, 1, nil)
-	if err != nil || !d.Limited || d.Wait != was.Wait/5 || mustPeek(t, l, next, now+second, 1).Wait != d.Wait {
-		t.Errorf("%+v, %+v, %v", was, d, err)
-	}
-}
-
 // The bytes of a bucket's state are on disks: they stay readable for good.
 func TestStatesOnDisk(t *testing.T) {
 	const now = 1_700_000_000_000_000_000 // 00002a36fe9c9717
@@ -82,21 +65,44 @@ func TestStatesOnDisk(t *testing.T) {
 			t.Errorf("%s: read as %+v, written as %+v", tt.limit, d, taken)
 		}
 	}
-	// States of older files have the pace and the terms of the call.
+	// A state that is a time alone, as RL.IMPORT writes it, has the pace of the call.
 	for _, tt := range []struct {
 		limit, state string
 		remaining    int64
 	}{
 		{"GCRA 100/m", "0046ed59fe9c9717", 99},
 		{"GCRA 1000/m", "0046ed59fe9c9717", 990},
-		{"TOKEN 10/s INTERVAL", "00cac471fe9c971703", 7},
-		{"TOKEN 1000/s INTERVAL", "00cac471fe9c9717ac02", 700}, // two bytes, and no code
-		{"GCRA 1000/s", "00cac471fe9c9717ac02", 0},
 	} {
 		l := mustParse(t, tt.limit)
 		kept, _ := hex.DecodeString(tt.state)
 		if d := mustPeek(t, l, kept, now, 0); d.Remaining != tt.remaining {
-			t.Errorf("%s of an older file: %+v, want %d left", tt.limit, d, tt.remaining)
+			t.Errorf("%s of a time alone: %+v, want %d left", tt.limit, d, tt.remaining)
+		}
+	}
+}
+
+// What no version has written is damaged.
+func TestDamagedStates(t *testing.T) {
+	const now = 1_700_000_000_000_000_000
+	tokens := strings.Repeat("8098dc9334", 13)
+	for _, tt := range []struct{ limit, state string }{
+		{"TOKEN 10/s INTERVAL", "00cac471fe9c971703"},
+		{"TOKEN 1000/s INTERVAL", "00cac471fe9c9717ac02"}, // two bytes, and no code
+		{"GCRA 1000/s", "00cac471fe9c9717ac02"},
+		{"GCRA 1000/s", "00cac471fe9c9717ac0201"},
+		{"GCRA 1000/s", "00cac471fe9c9717ffffffffffffffff"},          // a pace below 0
+		{"WARMUP 100/m COLD 10", "0049dfb3ff9c971780b0b4f808000340"}, // a pace without COLD and Warm
+		{"LOG 14/h", "00f423385ba097171f0c0000000000000000000e000000008665d7ff9c971700546b07159d971703" + tokens},
+		{"LOG 14/h", "00f423385ba097173f0c00000000000000000011000000008665d7ff9c971700daa6a8169d971700a0b8304603000000f423385ba0971703" + tokens + "8098dc933405"},
+	} {
+		l := mustParse(t, tt.limit)
+		state, err := hex.DecodeString(tt.state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d Decision
+		if err := Peek(&l, state, now, 1, &d); err != ErrState {
+			t.Errorf("%s, %s: %+v, %v", tt.limit, tt.state, d, err)
 		}
 	}
 }

@@ -14,8 +14,7 @@ package limit
 //	|  full  |  Period  | missing |   Max   |   int64, int64, little-endian; uvarints
 //	+--------+----------+---------+---------+
 //
-// Older files have only missing after the time; Period and Max are then those of
-// the call. With the arrivals that are still to come
+// With the arrivals that are still to come
 //
 //	left     = ⌈(full − now)/Period⌉, but at most ⌈missing/Max⌉
 //	missing  = missing − Max·(⌈missing/Max⌉ − left)
@@ -60,7 +59,7 @@ func (x *intervalUse) read(l *Limit, state []byte, ahead int64) bool {
 		return true
 	}
 	e := groups(l.Period, most)
-	if !useAt(&x.use, l, state, ahead, e) {
+	if !useAt(&x.use, state, ahead, e) {
 		return false
 	}
 	x.after.ahead, x.after.missing = ahead, x.missing

@@ -65,12 +65,11 @@ import (
 //	└─────────┴─────────┴─────────┴──────────┴──────────┴──────────┘
 //
 // All are uvarints of ns, but for expires, a little-endian int64 in Unix ns; Warm, a tag
-// as in tag.go; and S, as in pace.go. 128+COLD has two bytes, which cannot begin an S:
-// the states of earlier versions have no COLD and Warm. Those of the first version have
-// no S either, and take that of the call's limit.
+// as in tag.go; and S, as in pace.go. 128+COLD has two bytes.
 //
 // There, free = expires − heat. Zeros at the end are left out, and so is all from COLD on
-// if there is no debt.
+// if there is no debt. If the clock has run backwards since, such a state has a debt all the
+// same, with the S and Warm of the call's limit and COLD 1.
 //
 // When the limit changes, a debt becomes S'/S times as much, rounded up. A denial
 // under a shorter interval writes that, and keeps the heat; under a longer interval
@@ -292,7 +291,7 @@ func (w *warmth) open(k *kept, l *Limit, state []byte, now, cost int64) error {
 	if w.heat += w.more; w.heat < 0 {
 		return ErrState
 	}
-	if w.warm == 0 { // of an earlier version
+	if w.warm == 0 { // the clock has run backwards
 		w.cold, w.warm = 1, l.Warm
 	}
 	if w.heated(l, w.heat); !w.fits(now) {
@@ -313,31 +312,25 @@ func (w *warmth) read(b []byte, s int64) bool {
 	if b = b[n:]; len(b) == 0 || n == 0 {
 		return n > 0
 	}
-	if isColdAt(b) {
-		tag, n := readTag(b[coldSize:])
-		w.cold, w.warm = int64(b[0]&0x7f)|int64(b[1])<<7-coldBase, tag.period
-		if n == 0 || w.warm == 0 || tag.first || w.cold < 1 || w.cold > MaxCold || w.warm > maxWarm {
-			return false
-		}
-		b = b[coldSize+n:]
+	if len(b) <= coldSize || b[0] < coldBase || b[1] >= coldBase {
+		return false
 	}
-	switch len(b) {
+	tag, n := readTag(b[coldSize:])
+	w.cold, w.warm = int64(b[0]&0x7f)|int64(b[1])<<7-coldBase, tag.period
+	if n == 0 || w.warm == 0 || tag.first || w.cold < 1 || w.cold > MaxCold || w.warm > maxWarm {
+		return false
+	}
+	switch b = b[coldSize+n:]; len(b) {
 	case bucketLen - timeLen:
 		w.code = paceCode(binary.LittleEndian.Uint16(b))
 		if w.pace = s; !w.code.is(s) {
 			w.pace = w.code.pace()
 		}
-		return w.pace > 0 && !w.code.isOlder()
+		return w.pace > 0 && !w.code.isNone()
 	case rawLen - timeLen:
 		w.code, w.pace = rawCode, int64(binary.BigEndian.Uint64(b))
 	}
 	return w.pace > 0
-}
-
-// isColdAt reports whether b begins with a COLD, and not with the S of an earlier version.
-// That has no byte of 128 or more with a smaller one after it.
-func isColdAt(b []byte) bool {
-	return len(b) > coldSize && b[0] >= coldBase && b[1] < coldBase
 }
 
 // heated sets the heat, and the spent heat beyond Warm, of all together.

@@ -239,7 +239,7 @@ func TestWarmUpPaceChanges(t *testing.T) {
 			t.Errorf("%v, reserved within %d: %+v, %v, want %d", tt.l, tt.maxWait, d, err, tt.wait)
 		}
 	}
-	// States of earlier versions do not say at which pace; it is that of the call.
+	// A state without a debt does not say at which pace. If the clock has run backwards since, it is that of the call.
 	old := binary.AppendUvarint(binary.LittleEndian.AppendUint64(nil, uint64(now+6000*ms)), uint64(1000*ms))
 	for _, l := range []Limit{minute, second, hour} {
 		if next, d, err := take(&l, old, now, 1, nil); next != nil || err != nil || d != (Decision{true, l.Max, 0, 5000 * ms, 6000 * ms}) {

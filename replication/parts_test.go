@@ -35,7 +35,7 @@ type partsTable struct {
 type partsChanges struct{ values, logs, leases atomic.Int64 }
 
 func (c *partsChanges) count(r *journal.Record) {
-	kind, _ := limit.Kind(r.Kind).Restored(nil)
+	kind := limit.Kind(r.Kind).Restored()
 	switch {
 	case r.Op != journal.Change:
 	case kind == limit.LEASE:
@@ -111,8 +111,8 @@ func (p *partsTable) contents(t *testing.T, at int64) map[string]string {
 				t.Fatal(err)
 			}
 			b = rest
-			if kind, state := limit.Kind(r.Kind).Restored(r.State); limit.Expires(kind, state) > at {
-				all[string(r.Key)] = plainState(kind, state)
+			if kind := limit.Kind(r.Kind).Restored(); limit.Expires(kind, r.State) > at {
+				all[string(r.Key)] = plainState(kind, r.State)
 			}
 		}
 	}

@@ -402,8 +402,8 @@ func live(t testing.TB, e *engine.Engine, now int64) (all, bare map[string]strin
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind, state := limit.Kind(r.Kind).Restored(r.State)
-		if rest = more; limit.Expires(kind, state) <= now {
+		kind := limit.Kind(r.Kind).Restored()
+		if rest = more; limit.Expires(kind, r.State) <= now {
 			continue
 		}
 		key := string(r.Key)
@@ -413,14 +413,14 @@ func live(t testing.TB, e *engine.Engine, now int64) (all, bare map[string]strin
 		all[key] = string(rune(r.Kind)) + string(r.State)
 		if kind == limit.HOLDS { // its index is by a seed of the server's own
 			text := string(rune(kind))
-			hold.Set(state).Each(now, func(e *hold.Entry) bool {
+			hold.Set(r.State).Each(now, func(e *hold.Entry) bool {
 				text += fmt.Sprintf("%q %v %d %d %d %d %x\n", e.ID, e.Status, e.Until, e.Rest, e.Back, e.Amount, e.Limit)
 				return true
 			})
 			bare[key] = text
 			continue
 		}
-		state = bytes.Clone(state)
+		state := bytes.Clone(r.State)
 		if head := journal.HeadSize(byte(kind.Recorded(state))); head > 0 {
 			journal.SetRevision(state[:head], 0)
 		}

@@ -46,8 +46,7 @@ const (
 
 // The kinds that only records have.
 const (
-	// LongLeases and LongLog are given to states of LEASE and LOG that have a revision. Older versions do not
-	// know them, so they refuse such records.
+	// LongLeases and LongLog are given to states of LEASE and LOG that have a revision.
 	LongLeases Kind = 17
 	LongLog    Kind = 25
 	// Foreign is the first kind of states that are not in the table of keys. They have no expiry.

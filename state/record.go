@@ -1,7 +1,5 @@
 package state
 
-import "bytes"
-
 // A long state of LOG, one of leases of LongLease bytes or more, those of HOLDS and long values have a revision, which grows by one
 // with each record of a change. It is the end of the state's head: the expiry if there is one, the tag of
 // LOG, and the revision. The body follows.
@@ -46,17 +44,13 @@ func (k Kind) Recorded(state []byte) Kind {
 	return k
 }
 
-// Restored returns the kind and the state that a record of kind k stands for. Leases of older files get a
-// revision if they need one.
-func (k Kind) Restored(state []byte) (Kind, []byte) {
-	switch {
-	case k == LongLeases:
-		return LEASE, state
-	case k == LongLog:
-		return LOG, state
-	case k == LEASE && len(state) >= LongLease-RevisionSize:
-		var none [RevisionSize]byte
-		return LEASE, append(append(bytes.Clone(state[:expirySize]), none[:]...), state[expirySize:]...)
+// Restored returns the kind of the states that records of kind k have.
+func (k Kind) Restored() Kind {
+	switch k {
+	case LongLeases:
+		return LEASE
+	case LongLog:
+		return LOG
 	}
-	return k, state
+	return k
 }

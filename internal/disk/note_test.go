@@ -56,7 +56,7 @@ func TestNotesOutliveKills(t *testing.T) {
 	}
 }
 
-// One damaged record leaves the other, and two leave nothing. A file with one record, as earlier versions wrote it, is read. A record of a
+// One damaged record leaves the other, and two leave nothing. A file with one record, as after a start, is read. A record of a
 // newer version is refused.
 func TestNotesThatAreDamaged(t *testing.T) {
 	const path, place = "/dir/file", 256

@@ -195,7 +195,7 @@ func usedUpRecords(records []journal.Record) []journal.Record {
 	kept := records[:0]
 	for _, r := range records {
 		if r.Op == journal.Set || r.Op == journal.Change {
-			kind, _ := state.Kind(r.Kind).Restored(nil)
+			kind := state.Kind(r.Kind).Restored()
 			if kind.OfLimit() {
 				if r.Op == journal.Change {
 					continue // its key has no state any more
