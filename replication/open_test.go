@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
@@ -274,6 +275,25 @@ func TestLeadsAlone(t *testing.T) {
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The end of a node that leads is as planned: it warns of nothing.
+func TestEndOfALeaderWarnsOfNothing(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	o := realOptions(t, "a", &list{states: map[string]string{}})
+	o.Log = slog.New(slog.NewTextHandler(&log, nil)) // which writes one line at a time
+	n, err := openAt(o, Disk{Dir: t.TempDir(), Bootstrap: true}, freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the node leads", func() bool { return n.Turn() != 0 })
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	if out := log.String(); !strings.Contains(out, "level=INFO msg=\"this node no longer leads\"") {
+		t.Error(out)
 	}
 }
 

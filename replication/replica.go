@@ -165,7 +165,7 @@ func (r *replica) closed(cause error) group.Told {
 	told, led := r.primary.end()
 	if led {
 		level := slog.LevelWarn
-		if errors.Is(cause, errTransfer) { // as planned
+		if errors.Is(cause, errTransfer) || errors.Is(cause, raft.ErrRaftShutdown) { // as planned
 			level = slog.LevelInfo
 		}
 		r.log.Log(context.Background(), level, "this node no longer leads", "cause", cause)
