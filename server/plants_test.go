@@ -35,6 +35,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"stamp-of-any-age", "../uplink/lease.go", "now-stamp <= most", "now >= stamp", "TestNoCommandBeginsLate"},
 		{"error-told-at-once", "owed.go", "!c.Reveals(cmd)", "c.Failed", "TestDeposedLeaderTellsNothing"},
 		{"error-over-http-told-at-once", "http.go", "return c.Reveals(&c.cmd.Command) && keeper", "return !c.Failed && c.Reveals(&c.cmd.Command) && keeper", "TestDeposedLeaderTellsNoError"},
+		{"flush-of-a-node-in-one-record", "handler/keyspace.go", "	if k.Clustered {\n		return nil, false\n	}\n	flush", "	flush", "./TestFlushOfANode"},
 		{"flush-over-http-told-with-ack-leader", "http.go", "keeper.AckLeader.Load() && !c.lasts(&c.cmd.Command)", "keeper.AckLeader.Load()", "TestStepsInSeveralTurns"},
 		{"error-of-exec-told-at-once", "multi.go", "!c.Undecided {", "false {", "TestDeposedLeaderTellsNoError"},
 		{"effect-happens-twice", "command.go", "		t.Begin(et)\n", "		t.Txn, t.Err = et, nil\n", "TestEffectsHappenOnce"},

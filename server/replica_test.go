@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"limitdb/engine"
+	"limitdb/internal/journal"
 	"limitdb/internal/stats"
 	"limitdb/server/clients"
 	"limitdb/server/cluster"
@@ -205,17 +207,34 @@ func TestServerThatStandsAlone(t *testing.T) {
 	}
 }
 
-// FLUSHALL of a node removes key by key, with a record for each.
+// FLUSHALL of a node removes key by key, with a record for each: the versions of a flush mean nothing to other nodes.
 func TestFlushOfANode(t *testing.T) {
 	ts, p := newNode(t)
 	c := ts.client()
+	log := ts.replayed()
 	for _, k := range []string{"a", "b", "c"} {
 		c.raw("RL.TAKE " + k + " GCRA 1/m\r\n")
 	}
+	log.drain()
 	c.raw("FLUSHALL\r\n")
 	p.endWaits(nil)
 	if n := ts.engine.Stats().Keys; n != 0 {
 		t.Errorf("%d keys are left", n)
+	}
+	var b journal.Buffer
+	ts.engine.Cut()
+	for ts.engine.Drain(&b, 1<<30) {
+	}
+	var gone []string
+	for rest := b.Bytes; len(rest) > 0; {
+		r, more, err := journal.Parse(rest)
+		if err != nil || r.Op != journal.Delete {
+			t.Fatalf("a record of op %d: %v", r.Op, err)
+		}
+		gone, rest = append(gone, string(r.Key)), more
+	}
+	if slices.Sort(gone); !slices.Equal(gone, []string{"a", "b", "c"}) {
+		t.Errorf("there are records for %q", gone)
 	}
 }
 
