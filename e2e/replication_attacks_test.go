@@ -21,7 +21,7 @@ func (n *raftNode) field(t *testing.T, name string) string {
 
 // helloOf returns the bytes with which a node begins a call to another one.
 func helloOf(call byte, json string) []byte {
-	b := append([]byte("LDBR\x03"), call)
+	b := append([]byte("LDBR\x01"), call)
 	return append(binary.LittleEndian.AppendUint16(b, uint16(len(json))), json...)
 }
 
@@ -49,10 +49,10 @@ func TestAttacksOnTheRaftPort(t *testing.T) {
 		"HTTP":                      {[]byte("GET / HTTP/1.1\r\n\r\n"), ""},
 		"RESP":                      {[]byte("*1\r\n$4\r\nPING\r\n"), ""},
 		"a TLS hello":               {[]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), ""},
-		"half a hello":              {[]byte("LDBR\x03"), ""},
-		"an older wire":             {append([]byte("LDBR\x02"), says(1, "")[5:]...), ""},
+		"half a hello":              {[]byte("LDBR\x01"), ""},
+		"an older wire":             {append([]byte("LDBR\x00"), says(1, "")[5:]...), ""},
 		"another wire":              {[]byte("LDBR\x09\x01\x02\x00{}"), ""},
-		"a hello of 64 kB":          {append([]byte("LDBR\x03\x01\xff\xff"), bytes.Repeat([]byte("["), 65535)...), ""},
+		"a hello of 64 kB":          {append([]byte("LDBR\x01\x01\xff\xff"), bytes.Repeat([]byte("["), 65535)...), ""},
 		"another cluster":           {says(1, `,"Cluster":"other"`), "node n1 is of another cluster"},
 		"another group":             {says(1, `,"Group":2`), "this node has no replica of group 2"},
 		"another group's entries":   {says(5, `,"Group":2`), "this node has no replica of group 2"},

@@ -14,11 +14,11 @@ import (
 //
 //	 0      4        5      6               8
 //	┌──────┬────────┬──────┬───────────────┬──────┐
-//	│ LDBR │ wire 3 │ call │ length of the │ JSON │
+//	│ LDBR │ wire 1 │ call │ length of the │ JSON │
 //	└──────┴────────┴──────┴───────────────┴──────┘
 const (
 	helloMagic = "LDBR"
-	helloWire  = 3
+	helloWire  = 1
 	helloHead  = 8
 	// maxHello is the longest JSON that a node accepts.
 	maxHello = 4 << 10

@@ -254,7 +254,7 @@ func TestForeignConnections(t *testing.T) {
 			certs = newAuthority(t).issue("p", time.Hour)
 		}
 		p := newPeer(t, "p", certs)
-		all := []string{"GET / HTTP/1.1\r\n\r\n", "LDBR\x01\x01\x00\x00", "LDBR\x02\x01\xff\xff", "LDBR\x02\x01\x02\x00{}", strings.Repeat("\xff", 100), ""}
+		all := []string{"GET / HTTP/1.1\r\n\r\n", "LDBR\x00\x01\x00\x00", wire + "\x01\x00\x00", wire + "\x01\xff\xff", wire + "\x01\x02\x00{}", strings.Repeat("\xff", 100), ""}
 		for i, text := range all {
 			c, err := net.Dial("tcp", p.address)
 			if err != nil {
@@ -311,6 +311,9 @@ func TestManyThatSayNothing(t *testing.T) {
 	p.refusals(t, maxGreeting+1)
 }
 
+// wire is how a hello begins.
+const wire = helloMagic + string(rune(helloWire))
+
 // A node gives up a handshake or a hello that does not end, and no other connection waits for it.
 func TestSlowGreetings(t *testing.T) {
 	ca := newAuthority(t)
@@ -318,10 +321,11 @@ func TestSlowGreetings(t *testing.T) {
 		certs *Certificates
 		begin string
 	}{
-		"a hello":         {nil, "LDBR\x02\x02\x40\x00"},
+		"a hello":         {nil, wire + "\x02\x40\x00"},
 		"a TLS handshake": {ca.issue("p", time.Hour), "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"},
 	} {
-		p := newPeerGreeting(t, "p", c.certs, 20*time.Millisecond)
+		const greeting = 20 * time.Millisecond
+		p, began := newPeerGreeting(t, "p", c.certs, greeting), time.Now()
 		slow, err := net.Dial("tcp", p.address)
 		if err != nil {
 			t.Fatal(err)
@@ -341,6 +345,9 @@ func TestSlowGreetings(t *testing.T) {
 			}
 		}
 		_ = slow.Close()
+		if took := time.Since(began); took < greeting {
+			t.Errorf("%s is refused after %v, before its time is over", name, took)
+		}
 		p.refusals(t, 1)
 		var certs *Certificates
 		if c.certs != nil {
