@@ -62,9 +62,9 @@ func (h *health) failed(err error, final bool) {
 	signal(h.broken)
 }
 
-// look refuses writers while the oldest byte that should be durable is older than lag ns.
-func (h *health) look(lag int64) {
-	stalled := lag > h.maxUnsynced.Load()
+// look refuses writers while age, that of the oldest change which should be durable, is above the bound.
+func (h *health) look(age int64) {
+	stalled := age > h.maxUnsynced.Load()
 	if stalled == h.stalled.Load() {
 		return
 	}

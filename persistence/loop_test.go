@@ -337,8 +337,15 @@ func TestSyncThatHangs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
 				var told refusals
-				r := run(t, dir, Options{Policy: test.policy, MaxUnsynced: int64(test.most), Refusing: told.add})
-				n := 0
+				var r *running
+				var refusedAt atomic.Int64
+				r = run(t, dir, Options{Policy: test.policy, MaxUnsynced: int64(test.most), Refusing: func(err error) {
+					told.add(err)
+					if err != nil {
+						refusedAt.Store(time.Now().UnixNano())
+					}
+				}})
+				n, began := 0, time.Now()
 				set := func() {
 					r.set(n)
 					n++
@@ -375,6 +382,8 @@ func TestSyncThatHangs(t *testing.T) {
 					}
 				} else if len(refusing) != 1 || refusing[0] != "the disk has not synced what was written for "+test.most.String() || r.Stats().UnsyncedAge < int64(test.most) {
 					t.Errorf("refused: %v; %+v", refusing, r.Stats())
+				} else if age := refusedAt.Load() - began.UnixNano(); age > int64(test.most) {
+					t.Errorf("writers were let in until the oldest change was %v old, and may lose %v", time.Duration(age), test.most)
 				}
 				close(answers)
 				time.Sleep(2 * watchEvery)

@@ -50,8 +50,8 @@ type Options struct {
 	// have at least RewriteMin bytes and at least RewritePercent of the base's size. 0 percent means never.
 	// See SetRewrite.
 	RewritePercent, RewriteMin int64
-	// MaxUnsynced is the age in ns that written bytes may reach without being durable; beyond it writers are
-	// refused. 0 means 2 s. See SetMaxUnsynced.
+	// MaxUnsynced is the age in ns that changes may reach without being durable; writers are refused before
+	// one is older. 0 means 2 s. See SetMaxUnsynced.
 	MaxUnsynced int64
 	// Refusing is called with the reason when writers must be refused, and with nil when they may write
 	// again. If it is nil, call Failing instead. It must not block.

@@ -66,6 +66,7 @@ func plants() []plant.Bug {
 		{"new-log-vouches-for-one-that-is-not-durable", "sync.go", "next.first, next.flags = w.cur.seq, w.cur.seq, flagNamed", "next.first, next.flags = w.cur.seq, w.cur.seq, flagNamed|flagVouches", synced},
 		{"tail-cut-and-what-is-behind-kept", "verify.go", "if l.size > headerSize {\n		r.behind", "if false {\n		r.behind", synced},
 		{"age-not-watched", "writer.go", "if t := w.unsynced.Since(); t != 0 &&", "if t := w.unsynced.Since(); false &&", "TestSyncThatHangs"},
+		{"age-seen-too-late", "run.go", "s.look(s.lag() + lookAhead)", "s.look(s.lag())", "TestSyncThatHangs"},
 		{"sync-holds-up-the-writer", "sync.go", "err := l.Sync()\n	w.io.Lock()", "w.io.Lock()\n	err := l.Sync()", "TestSnapshotDoesNotHoldUpTheLog"},
 		{"boot-id-ignored", "verify.go", "return l.boot != 0 && l.boot == r.s.boot", "return false", "TestDamageInTheSameBoot"},
 		{"older-manifest-accepted", "recovery.go", "if err == nil && r.stale {", "if r.stale = false; err != nil {", "TestOlderManifest"},

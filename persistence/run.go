@@ -10,6 +10,9 @@ const (
 	syncEvery = time.Second
 	// watchEvery is the time between two looks for a disk that hangs.
 	watchEvery = 100 * time.Millisecond
+	// lookAhead is how much more than lag the age of the oldest change that is not durable may be before the next look: it has also waited to
+	// be written.
+	lookAhead = int64(watchEvery + writeDelay)
 	// retryEvery is the time between two attempts to write again.
 	retryEvery = time.Second
 )
@@ -26,7 +29,7 @@ func (s *Store) Start() {
 	s.loops.Go(s.write)
 	s.loops.Go(func() { s.every(syncEvery, s.second) })
 	s.loops.Go(s.tend)
-	s.loops.Go(func() { s.every(watchEvery, func() { s.look(s.lag()) }) })
+	s.loops.Go(func() { s.every(watchEvery, func() { s.look(s.lag() + lookAhead) }) })
 }
 
 // write is the writer's loop.
