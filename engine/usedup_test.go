@@ -28,6 +28,11 @@ func TestUsedUpHoldsTheLimitAcrossACrash(t *testing.T) {
 				if err := e.Peek(crash, key, &l, 1, &d); err != nil || !d.Limited {
 					t.Fatalf("at once: %+v, %v", d, err)
 				}
+				for _, h := range []Hold{{ID: []byte("id"), TTL: 1e9}, {Once: &Once{ID: []byte("id"), For: 1e9}}} {
+					if err := e.HoldAt(0, crash, key, &l, 1, &h, &d); err != nil || !d.Limited {
+						t.Errorf("at once, by the short way: %+v, %v", d, err)
+					}
+				}
 				if _, there := e.Info(crash, key); there {
 					t.Error("a peek has made a key")
 				}
