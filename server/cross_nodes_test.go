@@ -126,6 +126,19 @@ namespaces:
 			t.Errorf("%q: %s, in one group %s", words, got, want)
 		}
 	}
+	var timed, once [3]int
+	for at := range n.nodes { // each tells its own figures while it leads the first group
+		if int(n.led[0].Load()) != at {
+			n.move(0, at)
+		}
+		for i, ns := range []string{"each", "all", "rules"} {
+			timed[i] += timedOf(t, n.ask(at, false, "RL.RULES", "STATS", ns))
+			once[i] = timedOf(t, line(one.do("RL.RULES", "STATS", ns)))
+		}
+	}
+	if timed != once {
+		t.Errorf("%d are timed, in one group %d", timed, once)
+	}
 	got := map[string]stats.EnvoyLimit{}
 	for _, node := range n.nodes {
 		for name, c := range node.rules.EnvoyLimits() {
@@ -136,6 +149,18 @@ namespaces:
 	if want := ts.rules.EnvoyLimits(); !maps.Equal(got, want) || len(want) == 0 {
 		t.Errorf("%v\nin one group %v", got, want)
 	}
+}
+
+// timedOf returns how many requests are in the times of the first namespace in a reply of RL.RULES STATS.
+func timedOf(t *testing.T, reply string) int {
+	t.Helper()
+	_, rest, _ := strings.Cut(reply, `"namespace_checks" `)
+	text, _, _ := strings.Cut(rest, " ")
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(reply)
+	}
+	return n
 }
 
 // Each descriptor in a namespace of ordinary rules is decided in the groups of its limits, whichever nodes lead them.

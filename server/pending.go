@@ -403,6 +403,7 @@ func cross(c *call) *crossed {
 	}
 	if w.asks, text = w.p.Cross(); text != "" {
 		p.Free()
+		c.Latency = nil // nothing is decided
 		c.Fail(text)
 		return nil
 	}

@@ -47,9 +47,9 @@ func prepareEnvoy(b *Book, c *call) (handler.Prepared, string) {
 		return nil, text
 	}
 	if d := b.Domain(string(c.Args[1])); d != nil {
-		return b.prepareTree(d, all)
+		return b.prepareTree(c, d, all)
 	}
-	return b.prepareRules(c.Args[1], all)
+	return b.prepareRules(c, all)
 }
 
 // descriptorsOf parses the words after the domain.

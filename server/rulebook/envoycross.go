@@ -42,9 +42,6 @@ func (e *byTree) Cross() (all []handler.Asked, text string) {
 
 // Crossed implements handler.Crosses.
 func (e *byTree) Crossed(c *call, all []handler.Answered) {
-	if e.figures != nil {
-		c.Latency = e.figures.tally.took
-	}
 	if err := all[0].Err; err != nil {
 		c.Fail(inDescriptor(errorText(err, nil), max(0, slices.Index(e.part, all[0].At))))
 		return

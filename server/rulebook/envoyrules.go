@@ -15,15 +15,17 @@ import (
 type byRules []*check
 
 // prepareRules finds the rules of each descriptor.
-func (b *Book) prepareRules(namespace []byte, all []rules.Descriptor) (handler.Prepared, string) {
+func (b *Book) prepareRules(c *call, all []rules.Descriptor) (handler.Prepared, string) {
 	checks := make(byRules, len(all))
 	for i := range all {
-		k, text := b.checkOf(namespace, &all[i])
+		k, text := b.checkOf(c.Args[1], &all[i])
 		if text != "" {
 			checks.Free()
 			return nil, inDescriptor(text, i)
 		}
-		checks[i] = k
+		if checks[i] = k; k != nil {
+			k.timed(c)
+		}
 	}
 	return checks, ""
 }
@@ -116,7 +118,6 @@ func (all byRules) Crossed(c *call, answers []handler.Answered) {
 		}
 		a := answers[0]
 		answers = answers[1:]
-		k.timed(c)
 		switch {
 		case a.Err != nil && !failed:
 			c.Fail(inDescriptor(errorText(a.Err, nil), i))

@@ -36,7 +36,7 @@ type byTree struct {
 }
 
 // prepareTree finds the limit of each descriptor.
-func (b *Book) prepareTree(d *rules.Domain, request []rules.Descriptor) (handler.Prepared, string) {
+func (b *Book) prepareTree(c *call, d *rules.Domain, request []rules.Descriptor) (handler.Prepared, string) {
 	e, ok := b.byTrees.Get().(*byTree)
 	if !ok {
 		e = &byTree{book: b, pooled: true}
@@ -59,7 +59,15 @@ func (b *Book) prepareTree(d *rules.Domain, request []rules.Descriptor) (handler
 		e.Free()
 		return nil, errorText(engine.ErrTooMany, nil)
 	}
+	e.timed(c)
 	return e, ""
+}
+
+// timed makes c count in the times of the domain.
+func (e *byTree) timed(c *call) {
+	if e.figures != nil {
+		c.Latency = e.figures.tally.took
+	}
 }
 
 // together makes the request to the engine for all limits at once. The costs of descriptors with the same key are added. It returns false
@@ -128,9 +136,7 @@ func (e *byTree) Waits() int64 { return -1 }
 
 // decide implements envoyRequest.
 func (e *byTree) decide(c *call, t *txn) {
-	if e.figures != nil {
-		c.Latency = e.figures.tally.took
-	}
+	e.timed(c)
 	denied := false
 	if e.domain.AllOrNone() {
 		at, err := t.Together(&e.all)
