@@ -20,7 +20,19 @@ type Request struct {
 	Lease *limit.Lease
 	// Hold holds what is taken, or has the request count once, unless it is nil.
 	Hold *Hold
+	// Block receives, unless it is nil, what a block had to do with a denial.
+	Block *BlockOutcome
 }
+
+// BlockOutcome is what a block had to do with a denial.
+type BlockOutcome uint8
+
+// What a block had to do with a denial: nothing, it has denied, or the denial has begun it.
+const (
+	NoBlock BlockOutcome = iota
+	InBlock
+	BlockBegun
+)
 
 // MaxOnce is the longest time for which an id is remembered, in ns: an hour.
 const MaxOnce = 3_600_000_000_000

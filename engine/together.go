@@ -52,16 +52,6 @@ type Together struct {
 	At int
 }
 
-// BlockOutcome is what a block had to do with a denial.
-type BlockOutcome uint8
-
-// What a block had to do with a denial: nothing, it has denied, or the denial has begun it.
-const (
-	NoBlock BlockOutcome = iota
-	InBlock
-	BlockBegun
-)
-
 // soft reports whether the limit at an index cannot deny.
 func (r *Together) soft(at int) bool { return r.Soft != nil && r.Soft[at] }
 

@@ -93,8 +93,12 @@ func (it *item) takeNow(r *Request, a *asking, d *limit.Decision) (granted int64
 		}
 	}
 	if d.Limited && l.Block > 0 && r.Lease == nil {
-		if _, err := punish(it, l, part, nil, d); err != nil {
+		as, err := punish(it, l, part, nil, d)
+		if err != nil {
 			return 0, err
+		}
+		if r.Block != nil {
+			*r.Block = as
 		}
 	}
 	t.Count(OutcomeOf(d.Limited))

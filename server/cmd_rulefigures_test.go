@@ -178,3 +178,36 @@ func TestBlocksOfRulesAreCounted(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// The blocks of a tree's limits are counted as those of rules are, whether its limits take by themselves or together.
+func TestBlocksOfTreesAreCounted(t *testing.T) {
+	const descriptors = `[{key: u, rate_limit: {unit: hour, requests_per_unit: 2, algorithm: fixed block 10m}},
+		{key: s, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 3, algorithm: gcra block 5m}}, {key: w, rate_limit: {unit: hour, requests_per_unit: 1}}, {key: f, rate_limit: {unlimited: true}}]`
+	ts := withRules(t, `{version: 1, namespaces: {each: {descriptors: `+descriptors+`}, all: {all_or_none: true, descriptors: `+descriptors+`}}}`)
+	c := ts.client()
+	for domain, want := range map[string]string{
+		"each": "5/1/4 4/1/3 0/0/0 0/0/0",
+		"all":  "5/1/4 1/1/0 0/0/0 0/0/0", // what is denied takes nothing from others, and nothing in shadow mode is looked at then
+	} {
+		ask := func(n int, words string) {
+			for range n {
+				if v := c.do(strings.Fields("RL.ENVOY " + domain + " " + words)...); v.Err() != nil {
+					t.Fatal(v.Err())
+				}
+			}
+		}
+		ask(5, "2 1 u a 1 s a") // the third begins a block of the one and the fourth of the other, if it takes
+		ask(2, "1 1 u a HITS 0")
+		ask(2, "1 1 u a REFUND")
+		ask(1, "3 1 u a 1 u a 1 f x")
+		ask(2, "1 1 s a")
+		var got []string
+		for _, e := range c.do("RL.RULES", "STATS", domain).Elems {
+			f := fieldsOf(e)
+			got = append(got, fmt.Sprintf("%d/%d/%d", f["limited"].Int+f["shadow_limited"].Int, f["blocks"].Int, f["blocked"].Int))
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s: %s, want %s", domain, text, want)
+		}
+	}
+}

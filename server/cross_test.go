@@ -95,14 +95,15 @@ func TestSeveralGroupsForEnvoy(t *testing.T) {
 	const text = `version: 1
 namespaces:
   each: {descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 3}}, {key: b, rate_limit: {unit: day, requests_per_unit: 5}}]}
-  all: {all_or_none: true, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 3}}, {key: b, rate_limit: {unit: day, requests_per_unit: 5}}]}
+  all: {all_or_none: true, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 3}}, {key: b, rate_limit: {unit: day, requests_per_unit: 5, algorithm: fixed block 5m}}]}
+  barred: {descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 3, algorithm: fixed block 5m}}, {key: b, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 5, algorithm: fixed block 5m}}]}
 `
 	ts, one := newGroups(t, 4), newTestServer(t)
 	ts.rulesAre(text)
 	one.rulesAre(text)
 	c, of := ts.client(), one.client()
 	for i := range 60 {
-		words := []string{"RL.ENVOY", []string{"each", "all"}[i%2], "3", "1", "a", "a" + strconv.Itoa(i%3), "1", "b", "b" + strconv.Itoa(i%5), "1", "none", "x"}
+		words := []string{"RL.ENVOY", []string{"each", "all", "barred"}[i%3], "3", "1", "a", "a" + strconv.Itoa(i%4), "1", "b", "b" + strconv.Itoa(i%5), "1", "none", "x"}
 		if i%11 == 10 {
 			words = append(words, "HITS", "0")
 		}

@@ -48,7 +48,11 @@ func (e Each) Do(t *engine.Txn, r *engine.Together) (at int, n int64, err error)
 		if r.Free != nil {
 			before = &r.Free[i]
 		}
-		if err := Single(t, r.Keys[i], &r.Limits[i], r.Costs[i], r.Soft[i], &r.Decisions[i], before); err != nil {
+		var block *engine.BlockOutcome
+		if r.Blocks != nil {
+			block = &r.Blocks[i]
+		}
+		if err := Single(t, r.Keys[i], &r.Limits[i], r.Costs[i], r.Soft[i], &r.Decisions[i], before, block); err != nil {
 			return -1, 0, err
 		}
 	}
@@ -56,8 +60,8 @@ func (e Each) Do(t *engine.Txn, r *engine.Together) (at int, n int64, err error)
 }
 
 // Single decides on one limit by itself, or gives back to it. before receives, unless it is nil, what there was before, of several hits on a limit that
-// counts what it denies: one hit is over the limit or is not; of several, some may be.
-func Single(t *engine.Txn, key []byte, l *limit.Limit, cost int64, back bool, d, before *limit.Decision) (err error) {
+// counts what it denies: one hit is over the limit or is not; of several, some may be. block receives, unless it is nil, what a block had to do with a denial.
+func Single(t *engine.Txn, key []byte, l *limit.Limit, cost int64, back bool, d, before *limit.Decision, block *engine.BlockOutcome) (err error) {
 	if back {
 		return t.Refund(key, l, cost, d)
 	}
@@ -66,7 +70,7 @@ func Single(t *engine.Txn, key []byte, l *limit.Limit, cost int64, back bool, d,
 			return err
 		}
 	}
-	_, err = t.Take(key, &engine.Request{Limit: *l, Cost: cost}, d)
+	_, err = t.Take(key, &engine.Request{Limit: *l, Cost: cost, Block: block}, d)
 	return err
 }
 

@@ -326,18 +326,18 @@ func (k *check) count(lane int, denied bool) {
 			k.force.counters[c.Rule.Index].Add(lane, as)
 		}
 		if k.ds[i].Limited && c.Limit.Block > 0 && c.Role != rules.Candidate {
-			k.countBlock(lane, c, k.all.Blocks[i])
+			countBlock(k.force.counters[c.Rule.Index], lane, k.all.Blocks[i])
 		}
 	}
 }
 
-// countBlock counts what a block had to do with a denial of a charge.
-func (k *check) countBlock(lane int, c *rules.Charge, as engine.BlockOutcome) {
+// countBlock counts what a block had to do with a denial.
+func countBlock(to *stats.RuleCounters, lane int, as engine.BlockOutcome) {
 	switch as {
 	case engine.BlockBegun:
-		k.force.counters[c.Rule.Index].Add(lane, stats.RuleBlocks)
+		to.Add(lane, stats.RuleBlocks)
 	case engine.InBlock:
-		k.force.counters[c.Rule.Index].Add(lane, stats.RuleBlocked)
+		to.Add(lane, stats.RuleBlocked)
 	}
 }
 

@@ -28,7 +28,7 @@ func (e *byTree) Cross() (all []handler.Asked, text string) {
 	}
 	r := &e.single
 	n := len(e.keys)
-	*r = engine.Together{Keys: e.keys, Decisions: make([]limit.Decision, n)}
+	*r = engine.Together{Keys: e.keys, Decisions: make([]limit.Decision, n), Blocks: make([]engine.BlockOutcome, n)}
 	if e.book.Parts.Settings.EnvoyMetrics.Get() {
 		r.Free = make([]limit.Decision, n)
 	}
@@ -48,13 +48,14 @@ func (e *byTree) Crossed(c *call, all []handler.Answered) {
 	}
 	next := 0
 	for i := range e.Matches {
-		switch e.left[i] = 0; {
+		e.left[i], e.blocks[i] = 0, engine.NoBlock
+		switch {
 		case e.takesTogether():
 			if e.part[i] >= 0 {
-				e.ds[i] = e.all.Decisions[e.part[i]]
+				e.ds[i], e.blocks[i] = e.all.Decisions[e.part[i]], e.partBlock(i)
 			}
 		case e.Matches[i].Limit != nil:
-			if e.ds[i] = e.single.Decisions[next]; e.single.Free != nil {
+			if e.ds[i], e.blocks[i] = e.single.Decisions[next], e.single.Blocks[next]; e.single.Free != nil {
 				e.left[i] = e.single.Free[next].Remaining
 			}
 			next++

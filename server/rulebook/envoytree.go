@@ -22,9 +22,10 @@ type byTree struct {
 	domain  *rules.Domain
 	figures *treeFigures // of the domain; nil: it has been replaced
 	keys    [][]byte
-	ds      []limit.Decision // on Matches
-	told    []rules.Status   // of Matches
-	left    []int64          // before the decisions, where that is known and asked for; else 0
+	ds      []limit.Decision      // on Matches
+	told    []rules.Status        // of Matches
+	blocks  []engine.BlockOutcome // what they had to do with the denials of Matches
+	left    []int64               // before the decisions, where that is known and asked for; else 0
 	replies []status
 	before  limit.Decision
 	metric  []byte          // room for a name
@@ -48,7 +49,7 @@ func (b *Book) prepareTree(c *call, d *rules.Domain, request []rules.Descriptor)
 	}
 	n := len(e.Matches)
 	e.ds, e.told, e.replies = slices.Grow(e.ds[:0], n)[:n], slices.Grow(e.told[:0], n)[:n], slices.Grow(e.replies[:0], n)[:n]
-	e.left = slices.Grow(e.left[:0], n)[:n]
+	e.left, e.blocks = slices.Grow(e.left[:0], n)[:n], slices.Grow(e.blocks[:0], n)[:n]
 	e.keys = e.keys[:0]
 	for i := range e.Matches {
 		if m := &e.Matches[i]; m.Limit != nil {
@@ -96,7 +97,7 @@ func (e *byTree) together() bool {
 		}
 		e.part = append(e.part, at)
 	}
-	a.Decisions, a.CountDenied = make([]limit.Decision, len(a.Keys)), true
+	a.Decisions, a.Blocks, a.CountDenied = make([]limit.Decision, len(a.Keys)), make([]engine.BlockOutcome, len(a.Keys)), true
 	return true
 }
 
@@ -116,7 +117,7 @@ func (e *byTree) Free() {
 	}
 	e.Reset()
 	clear(e.replies)
-	e.domain, e.figures, e.all.Decisions, e.single = nil, nil, nil, engine.Together{}
+	e.domain, e.figures, e.all.Decisions, e.all.Blocks, e.single = nil, nil, nil, nil, engine.Together{}
 	if cap(e.metric) > keptName {
 		e.metric = nil
 	}
@@ -137,8 +138,10 @@ func (e *byTree) Waits() int64 { return -1 }
 // decide implements envoyRequest.
 func (e *byTree) decide(c *call, t *txn) {
 	e.timed(c)
+	clear(e.blocks)
 	denied := false
 	if e.domain.AllOrNone() {
+		clear(e.all.Blocks)
 		at, err := t.Together(&e.all)
 		if e.failed(c, t, err, max(0, slices.Index(e.part, at))) {
 			return
@@ -167,7 +170,7 @@ func (e *byTree) one(t *engine.Txn, i int, denied bool) (err error) {
 	e.left[i] = 0
 	switch {
 	case e.domain.AllOrNone() && e.part[i] >= 0:
-		*d = e.all.Decisions[e.part[i]]
+		*d, e.blocks[i] = e.all.Decisions[e.part[i]], e.partBlock(i)
 	case m.Negative && denied:
 		err = t.Peek(m.Key, m.Limit, 0, d)
 	default:
@@ -175,10 +178,20 @@ func (e *byTree) one(t *engine.Txn, i int, denied bool) (err error) {
 		if e.before = (limit.Decision{}); e.book.Parts.Settings.EnvoyMetrics.Get() {
 			before = &e.before
 		}
-		err = handler.Single(t, m.Key, m.Limit, m.Cost, m.Negative, d, before)
+		err = handler.Single(t, m.Key, m.Limit, m.Cost, m.Negative, d, before, &e.blocks[i])
 		e.left[i] = e.before.Remaining
 	}
 	return err
+}
+
+// partBlock returns what a block had to do with the denial of a descriptor that takes together with others. Of several with the same key, the first
+// has begun it.
+func (e *byTree) partBlock(i int) engine.BlockOutcome {
+	as := e.all.Blocks[e.part[i]]
+	if as == engine.BlockBegun && slices.Index(e.part, e.part[i]) < i {
+		return engine.InBlock
+	}
+	return as
 }
 
 // failed replies with an error of the engine on a descriptor, and reports whether there was one.

@@ -149,6 +149,7 @@ func (e *byTree) count(c *call) {
 			continue
 		}
 		f.counters[m.Index].Add(c.Lane, e.outcome(i))
+		countBlock(f.counters[m.Index], c.Lane, e.blocks[i])
 	}
 }
 
