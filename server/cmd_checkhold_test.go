@@ -1,6 +1,9 @@
 package server
 
 import (
+	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,4 +191,34 @@ func TestCheckHoldOfUsers(t *testing.T) {
 		[2]string{"RL.CHECK llm 1 tokens 150 COMMIT r1", `[0 0 10 9 3600000 "requests"]`},
 		[2]string{"RL.CHECK llm 0 CANCEL r9", `[0 0 -1 -1 0 ""]`},
 	)
+}
+
+// The page about holds counts money in millionths, by commands and by the weights of rules.
+func TestMoneyOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../docs/holds.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Money and fractions\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, rules, _ := strings.Cut(section, "```yaml money.yaml\n")
+	rules, _, _ = strings.Cut(rules, "```")
+	c := withRules(t, rules).client()
+	var got []string
+	for _, l := range strings.Split(section, "\n") {
+		if strings.HasPrefix(l, "RL.") {
+			v := c.do(strings.Fields(l)...)
+			if v.Err() != nil {
+				t.Fatalf("%s: %s", l, v.Text)
+			}
+			got = append(got, fmt.Sprint(v.Elems[0].Int, v.Elems[2].Int, v.Elems[3].Int))
+		}
+	}
+	// limited, remaining and wait of a hold; charged, limit and remaining of a commit
+	if want := []string{"0 24880000 -1", "-39545 25000000 24919545", "0 24940000 -1", "-15750 25000000 24955750"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if v := c.do("RL.TAKE", "k", "GCRA", "300000000/s"); v.Err() == nil {
+		t.Error("a bucket takes a rate that it cannot keep")
+	}
 }
