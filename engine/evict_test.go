@@ -120,6 +120,48 @@ func testEviction(t *testing.T, l *limit.Limit, denied bool) {
 	e.check()
 }
 
+// When memory is made so small that even denied callers must go, those that are blocked go last, whatever is left of their limits.
+func TestEvictionKeepsTheBlockedLongest(t *testing.T) {
+	e := New(Options{Shards: 1})
+	const denied, blocked = 3000, 300
+	used := limit.Limit{Algorithm: limit.FIXED, Max: 1, Burst: 1, Period: 1000 * second}
+	blocks := limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: second, Block: 3600 * second}
+	for i := range denied + blocked {
+		l := &used
+		if i >= denied {
+			l = &blocks
+		}
+		mustTake(t, e, start, key(i), l, 1)
+		if d := mustTake(t, e, start, key(i), l, 1); !d.Limited {
+			t.Fatalf("%+v", d)
+		}
+	}
+	now := start + 2*second // nothing of the blocked callers' limits is in use any more
+	left := func() (n int) {
+		for i := range blocked {
+			if _, there := e.Info(now, key(denied+i)); there {
+				n++
+			}
+		}
+		return n
+	}
+	for bytes := e.Stats().Bytes; ; bytes -= bytes / 50 {
+		e.SetMaxMemory(bytes, LeastDebt)
+		for range 20 {
+			e.Sweep(now, 4000)
+		}
+		switch n, keys := left(), e.Stats().Keys; {
+		case n < blocked && keys-int64(n) > denied/5: // a part of the table is a sample of all
+			t.Fatalf("%d of %d blocked callers are left, beside %d denied ones", n, blocked, keys-int64(n))
+		case n < blocked:
+			e.check()
+			return
+		case bytes < 100:
+			t.Fatal("the blocked callers stay")
+		}
+	}
+}
+
 // A step that finds no room for a long state leaves its buffer to the next one.
 func TestLongStatesWithoutRoomAllocateNothing(t *testing.T) {
 	e := New(Options{Shards: 1})

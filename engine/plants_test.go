@@ -30,6 +30,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"queue-of-a-long-log-left-due", "txn_commit.go", "			it.written = false // a denial that has moved nothing: see park\n", "", "TestWaitForLongLog"},
 		{"queue-that-was-left-forgotten", "ask.go", "		e.lookSoon(a.from)\n", "", "TestLookAtAnotherQueue"},
 		{"own-pace-move-seen-as-a-change", "behind.go", "t.watches || ", "", "TestStepThatBeginsAgain"},
+		{"blocked-caller-evicted-first", "table/evict.go", "	case now < b.Until:\n		return math.MaxUint64\n", "	case now < b.Until:\n		return 0 & math.MaxUint64\n", "./TestEvictionKeepsTheBlockedLongest"},
 		{"hold-outlives-its-step", "hold.go", "if !mayKnowIDs(it) || it.Beside {", "if it.s.table.Besides() == 0 || it.Beside {", "TestStepHoldsAndRemoves"},
 		{"ids-outlive-their-key", "txn_values.go", "err == nil && t.items[at].kind != 0 {", "false {", "TestForget"},
 		{"count-of-a-step-that-begins-again", "txn.go", "t.gate, t.asking = nil, nil\n\tt.tallies.forget()\n", "t.gate, t.asking = nil, nil\n", "TestStepThatBeginsAgain"},
