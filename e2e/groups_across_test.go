@@ -164,6 +164,9 @@ func TestGroupsAcrossLoseANode(t *testing.T) {
 	const groups, most = 4, 900
 	nodes := startGroups(t, groups, 3)
 	nodes[0].ask(t, "RL.RULES", "LOAD", fmt.Sprintf("version: 1\nnamespaces: {n: [{name: own, key: [user], limit: gcra 100000/365d}, {name: all, limit: gcra %d/365d}]}\n", most))
+	if got := nodes[0].ask(t, "ACL", "SETUSER", "operator", "on", ">secret"); got != "OK" {
+		t.Error(got)
+	}
 	for _, n := range nodes {
 		eventually(t, n.id+" has the rules", func() bool { return strings.Contains(n.ask(t, "RL.RULES", "LIST", "n"), "own") })
 	}
@@ -235,6 +238,15 @@ func TestGroupsAcrossLoseANode(t *testing.T) {
 				t.Errorf("%s: %d are used of %s, and %d were granted, %d unknown, %d left", a.name, used, key, sum, a.unknown.Load(), left)
 			}
 		}
+	}
+
+	// A node that starts again knows the users, which are with the rules, before any node leads group 0.
+	for _, n := range nodes[:2] {
+		n.Kill()
+	}
+	nodes[0].restart(t)
+	if got := nodes[0].askOnce(t, "AUTH", "operator", "secret"); got != "OK" {
+		t.Errorf("a user signs in after a restart without a leader: %s", got)
 	}
 }
 

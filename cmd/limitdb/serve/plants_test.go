@@ -26,6 +26,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"empty-groups-do-not-rest", "several.go", "	o.Idle = r.idle\n", "", "TestGroupsWithoutKeysRest"},
 		{"budget-of-who-does-not-vote", "severalbudget.go", "g.Budget > 0 && voters[n.id]", "g.Budget > 0", "TestBudgetIsTheSmallestOfAllVoters"},
 		{"budget-of-this-node-alone", "severalbudget.go", "of > 0 && (most == 0 || of < most)", "false", "TestBudgetIsTheSmallestOfAllVoters"},
+		{"rules-not-noted", "keptnote.go", "		putRules(s.p, n.Rules)\n", "", "TestRulesAndUsersBeforeGroup0IsLed"},
+		{"users-not-noted", "keptnote.go", "		putUsers(s.p, n.Users)\n", "", "TestRulesAndUsersBeforeGroup0IsLed"},
 		{"replica-of-a-node-that-stops", "respondent.go", "	case s.closed:\n", "	case false:\n", "TestNoReplicaOfANodeThatStops"},
 		{"replica-that-comes-back-deleted", "reconciling.go", "|| node.Says().Last != says.Last:", "|| false:", "TestReplicaThatComesBackIsKept"},
 		{"hello-taken-for-what-a-node-has", "neighbours.go", "n.said, n.bare, n.heard = *state, bare,", "n.said, n.bare, n.heard = *state, bare && false,", "TestRemovalOfANodeThatDoesNotSayWhatItHas"},

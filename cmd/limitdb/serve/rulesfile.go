@@ -145,14 +145,20 @@ func (p *process) rulesLoaded() {
 	if secret, ok := p.kept.secret(); ok {
 		putSecret(p, secret)
 	}
-	if p.rules == nil {
-		text := p.kept.text()
-		if text == nil {
-			text = []byte(rules.Empty)
-		}
-		if _, err := p.server.Rules().Load(text); err != nil {
-			p.log.Error("the rules that were kept with the data have a mistake, the old ones stay in force", "err", err)
-		}
+	text := p.kept.text()
+	if text == nil {
+		text = []byte(rules.Empty)
+	}
+	putRules(p, text)
+}
+
+// putRules puts rules in force that were set by command, unless there is a file.
+func putRules(p *process, text []byte) {
+	if p.rules != nil {
+		return
+	}
+	if _, err := p.server.Rules().Load(text); err != nil {
+		p.log.Error("the rules that were kept with the data have a mistake, the old ones stay in force", "err", err)
 	}
 }
 

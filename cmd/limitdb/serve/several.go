@@ -44,6 +44,7 @@ type several struct {
 	room     atomic.Pointer[[]int64]    // the budget of each group on this node, in bytes, 0 for any
 	ready    []atomic.Pointer[[]string] // by group, the nodes that may be made to lead it, while this node does
 
+	noted   keptNote   // what the node has noted last
 	opening sync.Mutex // held while a replica is opened or discarded; guards closed
 	closed  bool       // no replica is opened any more
 }
@@ -90,7 +91,7 @@ func (s *several) open(ctx context.Context, background *sync.WaitGroup, address 
 	if err := s.removeUnused(); err != nil {
 		return err
 	}
-	if err := s.readSecret(); err != nil {
+	if err := errors.Join(s.readSecret(), s.readKept()); err != nil {
 		return err
 	}
 	if err := s.start(bootstrap, address); err != nil {
@@ -245,6 +246,7 @@ func (s *several) run(ctx context.Context, background *sync.WaitGroup) {
 	background.Go(func() { s.pools.followLeaders(ctx) })
 	background.Go(func() { s.placing.place(ctx) })
 	background.Go(func() { every(ctx, time.Second, s.watchBudget) })
+	background.Go(func() { every(ctx, time.Second, s.noteKept) })
 	background.Go(func() { every(ctx, discardEvery, s.discard) })
 }
 

@@ -449,6 +449,54 @@ func TestSecretOfSeveralGroups(t *testing.T) {
 	}
 }
 
+// A node that starts again has the rules and users that it has heard of before any node leads group 0, since it may lead other groups by then.
+func TestRulesAndUsersBeforeGroup0IsLed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, stop := beginSeveralIn(t, dir, 2)
+	s.placing.beginDirectory()
+	s.acceptSecret()
+	s.noteKept()
+	rules := []byte("version: 1\nnamespaces:\n  shop:\n    - {name: each, key: [user], limit: gcra 10/h}\n")
+	if reply, err := s.p.server.Do(t.Context(), []byte("RL.RULES"), []byte("LOAD"), rules); err != nil || reply[0] == '-' {
+		t.Fatalf("%q, %v", reply, err)
+	}
+	if err := s.p.kept.keepUsers([]byte("user default on nopass ~* &* +@all\nuser bob on nopass ~* &* +@all\n")); err != nil {
+		t.Fatal(err)
+	}
+	s.noteKept()
+	path := s.notePath()
+	noted, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	s.noteKept() // nothing has changed
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the same is noted again: %v", err)
+	}
+	stop()
+	s.noteKept() // of a node that has stopped
+	again := func(what, note string, rules int, bob bool) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(note), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, stop := buildSeveral(t, dir, 2)
+		defer stop()
+		if err := s.readKept(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if n, has := len(s.p.server.Rules().Set().Rules()), s.p.server.Users().Get("bob") != nil; n != rules || has != bob {
+			t.Errorf("%s: %d rules, the user is there: %t", what, n, has)
+		}
+	}
+	again("a note", string(noted), 1, true)
+	again("a damaged note", string(noted[:len(noted)-1]), 0, false)
+}
+
 // Where nothing has rules yet, the secret is in group 0's log before the first of them: a later leader must not draw another.
 func TestSecretWithoutFiles(t *testing.T) {
 	t.Parallel()

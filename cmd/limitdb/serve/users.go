@@ -71,12 +71,15 @@ func (p *process) loadUsers() error {
 }
 
 // usersLoaded puts the users in force that were kept with the data, once that is loaded.
-func (p *process) usersLoaded() {
+func (p *process) usersLoaded() { putUsers(p, p.kept.users()) }
+
+// putUsers puts users in force that were set by command, unless a file or the configuration has others.
+func putUsers(p *process, text []byte) {
 	u := p.server.Users()
 	if u.Keep == nil {
 		return
 	}
-	if err := u.Load(p.kept.users()); err != nil {
+	if err := u.Load(text); err != nil {
 		p.log.Error("users that were kept with the data cannot be read: they cannot sign in", "err", err)
 	}
 }
