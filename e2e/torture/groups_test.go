@@ -38,6 +38,13 @@ func tortureGroups(t *testing.T) {
 			l.work.Go(func() { h.run(w, j, &l.gate, l.stop) })
 		}
 	}
+	shared := newCrossings()
+	var crossing []*crosser
+	for i := range crossers {
+		x := newCrosser(t, c.client(seed+uint64(i)+500), i, shared)
+		crossing = append(crossing, x)
+		l.work.Go(func() { x.run(&l.gate, l.stop) })
+	}
 	l.run(total, func() {
 		c.await("all groups are led, by nodes that have them", func() bool { return c.whole(replicas) })
 	})
@@ -52,7 +59,8 @@ func tortureGroups(t *testing.T) {
 	if leader := c.leader(); leader != nil {
 		l.check(leader, c.epochs(" group="+strconv.Itoa(groups.Of(resp.Slot([]byte("rate")), groupCount))+" "))
 	}
-	t.Logf("%d operations in %d histories, %d of them undecided; %v; %d epochs; faults: %v", operations, checked, undecided, l, c.epochs(""), c.counts)
+	shared.check(c, crossing)
+	t.Logf("%d operations in %d histories, %d of them undecided; %v; %v, of them %d lately after a part was taken; %d epochs; faults: %v", operations, checked, undecided, l, shared, c.late(), c.epochs(""), c.counts)
 	if undecided > 0 {
 		t.Errorf("porcupine did not come to an end of %d histories", undecided)
 	}

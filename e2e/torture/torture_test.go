@@ -248,12 +248,16 @@ func startCluster(t *testing.T, seed uint64, groups int) *cluster {
 			t.Fatalf("%s cannot be added\n%s", n.id, c.nodes[0].tail(20))
 		}
 	}
+	rules := flightRules
+	if groups > 1 {
+		rules = strings.TrimSuffix(rules, "}}") + ", " + crossRules + "}}"
+	}
 	c.await("the rules", func() bool {
 		l := c.leader()
 		if l == nil {
 			return false
 		}
-		_, err := l.ask("RL.RULES", "LOAD", "'"+flightRules+"'")
+		_, err := l.ask("RL.RULES", "LOAD", "'"+rules+"'")
 		return err == nil
 	})
 	return c
