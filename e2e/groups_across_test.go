@@ -113,6 +113,7 @@ func TestGroupsAcross(t *testing.T) {
 		same(at, "RL.ENVOY", "each", 2, 1, "user", fmt.Sprint("u", i%3), 1, "route", fmt.Sprint("r", i%5))
 		same(at, "RL.ENVOY", "whole", 2, 1, "user", fmt.Sprint("u", i%3), 1, "route", fmt.Sprint("r", i%5))
 	}
+	attacked(t, nodes[0], attacksOnGroups(nodes[0].field(t, "raft_cluster")))
 	for g := range groups { // nothing stays taken
 		for _, prefix := range []string{"b", "c"} {
 			same(1+g%len(nodes), "RL.PEEK", key(prefix, g), "GCRA", "9/365d", "COST", 0)
