@@ -183,3 +183,57 @@ func TestLastFileIsGone(t *testing.T) {
 		}
 	}
 }
+
+// A process may be killed while it syncs a cut. The next start finds that in the redo log, and cuts the file. If the machine then loses its power, and the redo log
+// what was not synced, the writes before the cut are not done again over the file without the bytes in front of them.
+func TestCutThatWasNotSynced(t *testing.T) {
+	seen := map[string]int{}
+	for killed := range 3 { // before, in and behind the sync of the cut
+		for left := 0; ; left++ {
+			whole := false
+			for seed := range uint64(50) {
+				fsys := killedInACut(t, killed)
+				fsys.Left = left
+				whole = Repair(fsys, "/g/redo") == nil
+				after := fsys.Crash(rand.New(rand.NewPCG(seed, 0)))
+				err := Repair(after, "/g/redo")
+				b, rerr := disk.ReadFile(after, "/g/1/file", 100)
+				if seen[string(b)]++; err != nil || rerr != nil || string(b) != "headonetwo" && string(b) != "head" {
+					t.Fatalf("killed %d, operation %d, seed %d: %q, %v, %v", killed, left, seed, b, err, rerr)
+				}
+			}
+			if whole {
+				break
+			}
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("seen are %v", seen)
+	}
+}
+
+// killedInACut returns a disk with a redo log that has the second of two writes, and a cut in front of both, in which the process was killed.
+func killedInACut(t *testing.T, left int) *disktest.Mem {
+	fsys := disktest.New("/g/1")
+	l := &Log{fs: fsys, dir: "/g/redo", full: 1, apart: func(retire func()) { retire() }}
+	if err := l.open(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := disk.CreateAppender(fsys, "/g/1/file", []byte("head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := l.Target(file, "/g/1", []byte("head"))
+	if err == nil {
+		err = file.Append([]byte("one"), nil)
+	}
+	err = errors.Join(err, target.Wrote(4, []byte("one")))
+	l.full = FileBytes
+	if err = errors.Join(err, file.Append([]byte("two"), nil), target.Wrote(7, []byte("two"))); err != nil {
+		t.Fatal(err)
+	}
+	fsys.Left = left
+	_ = target.Cuts(4)
+	fsys.Crashed, fsys.Left = false, -1
+	return fsys
+}

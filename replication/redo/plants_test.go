@@ -18,6 +18,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"only-the-first-file-redone", "repair.go", "		frames = append(frames, of...)\n", "		if len(frames) == 0 {\n			frames = of\n		}\n", "TestRedo"},
 		{"cut-not-redone", "repair.go", "	if err != nil || size <= f.off {", "	if err != nil || size >= 0 {", "TestRedo"},
 		{"redone-and-not-synced", "repair.go", "	if err == nil {\n		err = f.Sync()\n	}\n	return errors.Join(err, f.Close())\n", "	return errors.Join(err, f.Close())\n", "TestRedo"},
+		{"redone-before-it-is-durable", "repair.go", "		if err := renew(fsys, name); err != nil {\n", "		if err := error(nil); name == dir {\n", "TestCutThatWasNotSynced"},
 		{"removal-not-durable", "repair.go", "			err = at.gone(fsys, parent)\n", "", "TestRemovedFile"},
 		{"older-file-not-gone-first", "repair.go", "		if err := fsys.SyncDir(dir); err != nil {\n", "		if err := error(nil); err != nil {\n", "TestOlderFilesGoFirst"},
 		{"removed-file-comes-back", "repair.go", "	if err := fsys.SyncDir(dir); !errors.Is(", "	if len(names) == 0 {\n		return nil\n	}\n	if err := fsys.SyncDir(dir); !errors.Is(", "TestLastFileIsGone"},

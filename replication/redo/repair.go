@@ -3,6 +3,7 @@ package redo
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +29,11 @@ func repair(fsys disk.FS, dir string) error {
 	names, frames, err := read(fsys, dir)
 	if err != nil {
 		return err
+	}
+	for _, name := range names {
+		if err := renew(fsys, name); err != nil {
+			return err
+		}
 	}
 	parent := filepath.Dir(dir)
 	for _, at := range places(frames) {
@@ -81,6 +87,27 @@ func read(fsys disk.FS, dir string) (names []string, frames []frame, err error) 
 		frames = append(frames, of...)
 	}
 	return names, frames, err
+}
+
+// renew makes a file of the redo log durable as it was read, before anything is done again. A process that was killed may not have synced its end. If that were lost
+// after it was done, the next start would do again what is before it, over what it has undone. renew writes the file again: an earlier process may have
+// failed to sync it. The system tells that once, and from then on takes for written what it has only in memory.
+func renew(fsys disk.FS, name string) error {
+	if !strings.HasSuffix(name, fileEnd) {
+		return nil
+	}
+	b, err := disk.ReadFile(fsys, name, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	f, err := fsys.Edit(name)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteAt(b, 0); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // place is a file and what is to be done to it again.
