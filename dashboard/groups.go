@@ -29,6 +29,7 @@ type keyGroup struct {
 	Settled  bool     `json:"settled"`
 	Lag      int64    `json:"lag"` // most entries that a replica lacks
 	Keys     int64    `json:"keys"`
+	Rate     int64    `json:"rate"` // decisions a second
 }
 
 // groups returns the nodes and the groups of a cluster of several, as the node knows them; nothing in any other.
@@ -53,7 +54,7 @@ func (do Commands) groups(ctx context.Context) (nodes []placedNode, groups []key
 		f := fieldsOf(e)
 		g := keyGroup{
 			Number: f.int("group"), First: f.int("first-slot"), Last: f.int("last-slot"), Leader: f.text("leader"), Wanted: f.text("wanted-leader"),
-			Replicas: texts(f["replicas"]), To: texts(f["nodes"]), Settled: f.int("settled") == 1, Lag: f.int("lag"), Keys: f.int("keys"),
+			Replicas: texts(f["replicas"]), To: texts(f["nodes"]), Settled: f.int("settled") == 1, Lag: f.int("lag"), Keys: f.int("keys"), Rate: f.int("decisions-per-second"),
 		}
 		g.To = slices.DeleteFunc(g.To, func(id string) bool { return slices.Contains(g.Replicas, id) })
 		groups = append(groups, g)

@@ -103,7 +103,7 @@ func TestRaftGroups(t *testing.T) {
 		Count: 2,
 		Groups: func() []cluster.Group {
 			return []cluster.Group{{
-				Number: 1, First: 0, Last: 8191, Leader: "n1", Wanted: "n2", Term: 7, Nodes: []string{"n1", "n2"}, Keys: 5, Bytes: 600, Decisions: 70,
+				Number: 1, First: 0, Last: 8191, Leader: "n1", Wanted: "n2", Term: 7, Nodes: []string{"n1", "n2"}, Keys: 5, Bytes: 600, Decisions: 70, Rate: 8,
 				Replicas: []cluster.Replica{{Node: "n1", Voter: true}, {Node: "n2", Lag: 3}},
 			}}
 		},
@@ -132,7 +132,7 @@ func TestRaftGroups(t *testing.T) {
 		},
 	}
 	for in, want := range map[string]string{
-		"RAFT GROUPS":            "[[group 1 first-slot 0 last-slot 8191 leader n1 wanted-leader n2 term 7 nodes [n1 n2] replicas [n1 n2 (learner)] settled 0 lag 3 keys 5 bytes 600 decisions 70]]",
+		"RAFT GROUPS":            "[[group 1 first-slot 0 last-slot 8191 leader n1 wanted-leader n2 term 7 nodes [n1 n2] replicas [n1 n2 (learner)] settled 0 lag 3 keys 5 bytes 600 decisions 70 decisions-per-second 8]]",
 		"RAFT NODES":             "[[id n1 client h:1 address h:2 zone z weight 4 state unreachable draining 1 replicas 2 leads 1]]",
 		"RAFT PLAN":              "[first second]",
 		"RAFT DRAIN n1":          "ERR n1 true",

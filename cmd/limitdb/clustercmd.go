@@ -209,7 +209,7 @@ func printCluster(out io.Writer, info row, nodes, groups []row) error {
 		table(n.text("id"), n.text("client"), dash(n.text("zone")), n.text("weight"), state, n.text("replicas"), n.text("leads"))
 	}
 	table()
-	table("GROUP", "SLOTS", "LEADER", "REPLICAS", "KEYS", "LAG", "STATE")
+	table("GROUP", "SLOTS", "LEADER", "REPLICAS", "KEYS", "DECISIONS/S", "LAG", "STATE")
 	var dead []string
 	for _, g := range groups {
 		state := "moves to " + strings.Join(g.list("nodes"), " ")
@@ -224,7 +224,7 @@ func printCluster(out io.Writer, info row, nodes, groups []row) error {
 		case leader != wanted && state == "at rest":
 			state = "to be led by " + wanted
 		}
-		table(g.text("group"), g.text("first-slot")+"-"+g.text("last-slot"), dash(leader), strings.Join(g.list("replicas"), " "), g.text("keys"), g.text("lag"), state)
+		table(g.text("group"), g.text("first-slot")+"-"+g.text("last-slot"), dash(leader), strings.Join(g.list("replicas"), " "), g.text("keys"), g.text("decisions-per-second"), g.text("lag"), state)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -35,7 +35,7 @@ func nodeRow(id, state string, draining, replicas, leads int) row {
 }
 
 func groupRow(number int, leader, wanted string, settled int, nodes ...string) row {
-	return fieldsOf("group", number, "first-slot", 0, "last-slot", 8191, "leader", leader, "wanted-leader", wanted, "nodes", nodes, "replicas", nodes, "settled", settled, "lag", 3, "keys", 12)
+	return fieldsOf("group", number, "first-slot", 0, "last-slot", 8191, "leader", leader, "wanted-leader", wanted, "nodes", nodes, "replicas", nodes, "settled", settled, "lag", 3, "keys", 12, "decisions-per-second", 340)
 }
 
 func TestClusterStatus(t *testing.T) {
@@ -52,11 +52,11 @@ func TestClusterStatus(t *testing.T) {
 n1    10.0.0.1:6379  -     100     online                 2         1
 n2    10.0.0.1:6379  -     100     unreachable, draining  0         0
 
-GROUP  SLOTS   LEADER  REPLICAS  KEYS  LAG  STATE
-1      0-8191  n1      n1 n2     12    3    at rest
-2      0-8191  n1      n1 n2     12    3    to be led by n2
-3      0-8191  n1      n1        12    3    moves to n1
-4      0-8191  -       n1 n2     12    3    no leader; its place is n1 n2
+GROUP  SLOTS   LEADER  REPLICAS  KEYS  DECISIONS/S  LAG  STATE
+1      0-8191  n1      n1 n2     12    340          3    at rest
+2      0-8191  n1      n1 n2     12    340          3    to be led by n2
+3      0-8191  n1      n1        12    340          3    moves to n1
+4      0-8191  -       n1 n2     12    340          3    no leader; its place is n1 n2
 `
 	if got := out.String(); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)

@@ -36,11 +36,11 @@ export function show(s) {
   ]));
   const without = groups.filter((g) => !g.leader).length;
   set("groups-title", plural(groups.length, "group") + (without ? `, ${exact(without)} without a leader` : ""));
-  table("groups-table", ["Group", "Slots", "Leader", "Replicas", "State", "#Lag", "#Keys"], groups.map((g) => [
+  table("groups-table", ["Group", "Slots", "Leader", "Replicas", "State", "#Lag", "#Keys", "#Decisions/s"], groups.map((g) => [
     exact(g.number), `${g.first} to ${g.last}`,
     g.leader ? g.leader + (g.wanted && g.wanted !== g.leader ? ` (${g.wanted} is to lead)` : "") : pill("bad", "nobody leads"),
     g.replicas.join(", "),
     g.to.length ? pill("", "on its way to " + g.to.join(", ")) : g.settled ? "at rest" : pill("", "is moved"),
-    exact(g.lag), count(g.keys),
+    exact(g.lag), count(g.keys), count(g.rate),
   ]));
 }

@@ -39,6 +39,7 @@ type Group struct {
 	Replicas    []Replica
 	Keys, Bytes int64  // as the leader says
 	Decisions   uint64 // of the leader, since it started
+	Rate        uint64 // of these, a second
 }
 
 // Replica is a replica of a group, as its node says.
@@ -101,7 +102,7 @@ func (r *Replication) listGroups(c *call) {
 			replicas, lag = append(replicas, text), max(lag, p.Lag)
 		}
 		c.Fields("group", g.Number, "first-slot", g.First, "last-slot", g.Last, "leader", g.Leader, "wanted-leader", g.Wanted, "term", g.Term,
-			"nodes", g.Nodes, "replicas", replicas, "settled", map[bool]int{true: 1}[g.Settled], "lag", lag, "keys", g.Keys, "bytes", g.Bytes, "decisions", g.Decisions)
+			"nodes", g.Nodes, "replicas", replicas, "settled", map[bool]int{true: 1}[g.Settled], "lag", lag, "keys", g.Keys, "bytes", g.Bytes, "decisions", g.Decisions, "decisions-per-second", g.Rate)
 	}
 }
 

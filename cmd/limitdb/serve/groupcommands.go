@@ -37,7 +37,7 @@ func (s *directory) listGroups() (all []cluster.Group) {
 		for _, one := range everything {
 			if one.Group == g && one.Leads && one.Term >= of.Term {
 				of.Leader, of.Term, end, voters = one.node, one.Term, one.Last, one.Voters
-				of.Keys, of.Bytes, of.Decisions = one.Keys, one.Bytes, one.Decisions
+				of.Keys, of.Bytes, of.Decisions, of.Rate = one.Keys, one.Bytes, one.Decisions, one.Rate
 			}
 		}
 		for _, one := range everything {

@@ -81,6 +81,7 @@ type groupState struct {
 	Term        uint64
 	Keys, Bytes int64    // that the group has here
 	Decisions   uint64   // of this node, since it started
+	Rate        uint64   // of these, a second
 	Budget      int64    // how many bytes the group may have here, 0 for any
 	Voters      []string `json:",omitempty"` // the nodes that vote, as the node that decides says
 	Ready       []string `json:",omitempty"` // those of them that may be made to lead

@@ -34,7 +34,7 @@ func (s *respondent) groupState(g int, r *replica, node *replication.Node) group
 	h, states := node.Says(), r.states.Load().Stats()
 	_, term := node.LeaderServer()
 	of := groupState{
-		Group: g, Incarnation: peers.IncarnationOf(h.From), Writes: h.Writes, Last: h.Last, Term: term, Leads: node.Turn() != 0, Keys: states.Keys, Bytes: states.Bytes, Decisions: states.Allowed + states.Limited,
+		Group: g, Incarnation: peers.IncarnationOf(h.From), Writes: h.Writes, Last: h.Last, Term: term, Leads: node.Turn() != 0, Keys: states.Keys, Bytes: states.Bytes, Decisions: states.Allowed + states.Limited, Rate: s.rates.of[g].Load(),
 	}
 	if room := s.room.Load(); room != nil {
 		of.Budget = (*room)[g]

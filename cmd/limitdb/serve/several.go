@@ -41,7 +41,8 @@ type several struct {
 	dir      *directory
 	placing  *placer
 	pools    *pools
-	room     atomic.Pointer[[]int64]    // the budget of each group on this node, in bytes, 0 for any
+	room     atomic.Pointer[[]int64] // the budget of each group on this node, in bytes, 0 for any
+	rates    *rates
 	ready    []atomic.Pointer[[]string] // by group, the nodes that may be made to lead it, while this node does
 
 	noted   keptNote   // what the node has noted last
@@ -58,7 +59,7 @@ func (d *durability) groupDir(group int) string {
 }
 
 func newSeveral(m *member, count int) *several {
-	s := &several{m: m, p: m.p, count: count, ready: make([]atomic.Pointer[[]string], count+1)}
+	s := &several{m: m, p: m.p, count: count, rates: newRates(count + 1), ready: make([]atomic.Pointer[[]string], count+1)}
 	s.near = &neighbours{several: s, at: map[string]*neighbour{}}
 	s.tells, s.dir, s.placing = &respondent{s}, &directory{several: s}, &placer{several: s}
 	s.pools = &pools{several: s, all: map[string]*pool{}}
@@ -246,6 +247,7 @@ func (s *several) run(ctx context.Context, background *sync.WaitGroup) {
 	background.Go(func() { s.pools.followLeaders(ctx) })
 	background.Go(func() { s.placing.place(ctx) })
 	background.Go(func() { every(ctx, time.Second, s.watchBudget) })
+	background.Go(func() { every(ctx, rateEvery, s.watchRates) })
 	background.Go(func() { every(ctx, time.Second, s.noteKept) })
 	background.Go(func() { every(ctx, discardEvery, s.discard) })
 }
