@@ -188,17 +188,28 @@ func TestKubernetesFileIsOfTheChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("../deploy/kubernetes/limitdb.yaml")
-	if want := fmt.Sprintf("\n# Chart: %x\n", sum.Sum(nil)[:8]); err != nil || !strings.Contains(string(text), want) {
-		t.Errorf("deploy/chart has changed (%v): go test -C deploy/charttest -run Plain -update", err)
+	for _, name := range []string{"limitdb.yaml", "limitdb-groups.yaml"} {
+		text, err := os.ReadFile("../deploy/kubernetes/" + name)
+		if want := fmt.Sprintf("\n# Chart: %x\n", sum.Sum(nil)[:8]); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("deploy/chart has changed since %s (%v): go test -C deploy/charttest -run Plain -update", name, err)
+		}
 	}
 }
 
 // Everything that the objects for Kubernetes name exists, and the command lines of all pods are valid.
 func TestKubernetesFile(t *testing.T) {
 	t.Parallel()
+	for _, c := range []struct {
+		file         string
+		pods, groups int
+	}{{"limitdb.yaml", 3, 1}, {"limitdb-groups.yaml", 6, 16}} {
+		t.Run(c.file, func(t *testing.T) { objectsAreWhole(t, "../deploy/kubernetes/"+c.file, c.pods, c.groups) })
+	}
+}
+
+func objectsAreWhole(t *testing.T, file string, pods, groups int) {
 	all := map[string]object{}
-	for _, o := range readYAML[object](t, "../deploy/kubernetes/limitdb.yaml") {
+	for _, o := range readYAML[object](t, file) {
 		all[o.Kind+" "+o.Metadata.Name] = o
 	}
 	set := all["StatefulSet limitdb"]
@@ -221,6 +232,9 @@ func TestKubernetesFile(t *testing.T) {
 	var names []string
 	for i := range set.Spec.Replicas {
 		names = append(names, "limitdb-"+string(rune('0'+i)))
+	}
+	if len(names) != pods {
+		t.Errorf("the pods are %v", names)
 	}
 	nodeCerts(t, certs, names...)
 	write := func(path, text string) {
@@ -248,6 +262,7 @@ func TestKubernetesFile(t *testing.T) {
 			continue
 		}
 		if s.RaftID.Get() != name || s.RaftAddr.Get() != name+"."+set.Spec.ServiceName+":7380" || s.RaftBootstrap.Get() != (i == 0) ||
+			i == 0 && int(s.RaftGroups.Get()) != groups ||
 			s.RaftJoin.Get() != set.Spec.ServiceName+":6379" || s.RequirePass.Get() != "secret" {
 			t.Errorf("%s: %v", name, args)
 		}
