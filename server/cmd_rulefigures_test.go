@@ -187,7 +187,7 @@ func TestBlocksOfTreesAreCounted(t *testing.T) {
 	c := ts.client()
 	for domain, want := range map[string]string{
 		"each": "5/1/4 4/1/3 0/0/0 0/0/0",
-		"all":  "5/1/4 1/1/0 0/0/0 0/0/0", // what is denied takes nothing from others, and nothing in shadow mode is looked at then
+		"all":  "5/1/4 1/1/0 0/0/0 0/0/0", // a denied request takes nothing from the other limits, and does not look at those in shadow mode
 	} {
 		ask := func(n int, words string) {
 			for range n {

@@ -68,7 +68,7 @@ func (k *crossings) quota(usedUp int) int {
 	return len(k.quotas) - 1
 }
 
-// take counts what is granted of a quota, and returns how much that is.
+// take counts one more grant of a quota, and returns how many there are.
 func (k *crossings) take(quota int) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()

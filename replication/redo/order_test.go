@@ -110,19 +110,9 @@ func TestSyncAfterOneThatFailed(t *testing.T) {
 	fsys := &disktest.Faulty{Mem: disktest.New("/g/1"), Err: syscall.EIO}
 	var retire func()
 	l := &Log{fs: fsys, dir: "/g/redo", full: 1, apart: func(f func()) { retire = f }}
-	if err := l.open(); err != nil {
-		t.Fatal(err)
-	}
-	file, err := disk.CreateAppender(fsys, "/g/1/file", []byte("head"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := l.Target(file, "/g/1", []byte("head"))
-	if err == nil {
-		err = file.Append([]byte("data"), nil)
-	}
-	if err = errors.Join(err, target.Wrote(4, []byte("data"))); err != nil || retire == nil {
-		t.Fatal(err)
+	file, target := writesTo(t, l, "data")
+	if retire == nil {
+		t.Fatal("the file of the redo log is not full")
 	}
 	fsys.N = 1 // the next operation fails
 	if err := target.Sync(); !errors.Is(err, syscall.EIO) {
@@ -137,7 +127,7 @@ func TestSyncAfterOneThatFailed(t *testing.T) {
 		t.Error(err)
 	}
 	left := fsys.Crash(rand.New(rand.NewPCG(0, 0)))
-	err = Repair(left, "/g/redo")
+	err := Repair(left, "/g/redo")
 	b, rerr := disk.ReadFile(left, "/g/1/file", 100)
 	if err != nil || rerr != nil || string(b) != "headdata" {
 		t.Errorf("%q, %v, %v", b, err, rerr)
@@ -216,24 +206,33 @@ func TestCutThatWasNotSynced(t *testing.T) {
 func killedInACut(t *testing.T, left int) *disktest.Mem {
 	fsys := disktest.New("/g/1")
 	l := &Log{fs: fsys, dir: "/g/redo", full: 1, apart: func(retire func()) { retire() }}
-	if err := l.open(); err != nil {
-		t.Fatal(err)
-	}
-	file, err := disk.CreateAppender(fsys, "/g/1/file", []byte("head"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := l.Target(file, "/g/1", []byte("head"))
-	if err == nil {
-		err = file.Append([]byte("one"), nil)
-	}
-	err = errors.Join(err, target.Wrote(4, []byte("one")))
+	file, target := writesTo(t, l, "one")
 	l.full = FileBytes
-	if err = errors.Join(err, file.Append([]byte("two"), nil), target.Wrote(7, []byte("two"))); err != nil {
+	if err := errors.Join(file.Append([]byte("two"), nil), target.Wrote(7, []byte("two"))); err != nil {
 		t.Fatal(err)
 	}
 	fsys.Left = left
 	_ = target.Cuts(4)
 	fsys.Crashed, fsys.Left = false, -1
 	return fsys
+}
+
+// writesTo opens a redo log, and a file that begins with a head of 4 bytes, and writes to both.
+func writesTo(t *testing.T, l *Log, data string) (*disk.Appender, *Target) {
+	t.Helper()
+	if err := l.open(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := disk.CreateAppender(l.fs, "/g/1/file", []byte("head"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := l.Target(file, "/g/1", []byte("head"))
+	if err == nil {
+		err = file.Append([]byte(data), nil)
+	}
+	if err = errors.Join(err, target.Wrote(4, []byte(data))); err != nil {
+		t.Fatal(err)
+	}
+	return file, target
 }

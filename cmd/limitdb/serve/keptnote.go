@@ -22,7 +22,7 @@ const (
 // keptNote is the content of the file.
 type keptNote struct{ Rules, Users []byte }
 
-// note returns what is to be noted. ok is false while the values are not those of the log.
+// note returns the rules and users to note. ok reports whether they come from the log yet.
 func (k *keptRules) note() (n keptNote, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
